@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
 
+import mtlmon
 from bench.commands import BenchmarkError
 from bench.compare import progress
 from mtlmon.policy.predicates.parser import parse_expression
@@ -26,7 +27,6 @@ from mtlmon.relations.algebra import Aggregation, Group, Join, Source, ValidFor
 from mtlmon.relations.evaluation import evaluate
 from mtlmon.relations.incremental import Query
 from mtlmon.relations.lookup import LookUp
-from mtlmon.tables import check_tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -155,9 +155,8 @@ def _limits(keys: int, end: int, seed: int) -> pa.Table:
 
 
 def _violations(log: pa.Table, text: str) -> int:
-    check = check_tables(log, text, verdicts="none")
-    for _ in check:
-        pass
+    check = mtlmon.check(text, log, verdicts="none")
+    check.finish()
     return check.counts["low"].false
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+import mtlmon
 from bench.ceiling import load_native
 from bench.commands import BenchmarkError
 from bench.compare import progress
@@ -19,7 +21,6 @@ from mtlmon.policy.predicates.parser import parse_expression
 from mtlmon.policy.predicates.predicate import Predicate
 from mtlmon.streams.atoms import streams_of
 from mtlmon.streams.program import StreamProgram
-from mtlmon.tables import check_tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -167,9 +168,8 @@ def _ratings(settings: Settings) -> Row:
         }
     )
     start = time.process_time()
-    check = check_tables(table, RATINGS, verdicts="none")
-    for _ in check:
-        pass
+    check = mtlmon.check(RATINGS, table, verdicts="none")
+    check.finish()
     seconds = time.process_time() - start
     return {
         "window": "ratings: two averages and a trigger every 10s",
@@ -177,8 +177,15 @@ def _ratings(settings: Settings) -> Row:
         "rows": count,
         "mtlmon M rows/s": count / seconds / 1e6,
         "ticks": check.counts["rise"].events,
-        "bytes": check.log_check.memory.peak,
+        "bytes": _peak(check.summary),
     }
+
+
+def _peak(summary: str) -> int:
+    """How much memory a run has held, from its summary."""
+    found = re.search(r"^peak memory +([0-9,]+) +KiB", summary, re.MULTILINE)
+    assert found is not None
+    return int(found[1].replace(",", "")) << 10
 
 
 def _instances(log: Log, keys: int, settings: Settings) -> list[Row]:

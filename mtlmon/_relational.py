@@ -73,7 +73,7 @@ class RelationalMonitor(MonitorOfRows):
             table: a table or files, as `mtlmon.tables.open_tables` takes them.
             time_points: "row" if each row is a time-point, "stamp" if all rows of one time-stamp
                 are. Then all rows of a time-stamp must be in one table.
-            options: how `open_tables` reads the table, as for `check_tables` without `key`.
+            options: how `open_tables` reads the table, as for `mtlmon.check` without `key`.
 
         Returns:
             What is known now, in the order of time-points.
@@ -99,7 +99,7 @@ class RelationalMonitor(MonitorOfRows):
             raise MtlmonError(f"time_points is 'row' or 'stamp', not {time_points!r}")
         if by_stamp:
             refuse_points(self._file)
-        from mtlmon.tables.relation_check import relation_events
+        from mtlmon.tables.relation_traces import relation_events
 
         names = used_atoms(self._file)
         require_rows_of_tables(self._file, names)

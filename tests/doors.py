@@ -74,6 +74,7 @@ if TYPE_CHECKING:
     from mtlmon.checking.policy_facts import PolicyFacts
     from mtlmon.checking.row_files import RowFile, RowPlace
     from mtlmon.checking.row_tracking import RowTracker
+    from mtlmon.checking.shown import Messages, shown_names
     from mtlmon.checking.sources import EventBatch, Origins
     from mtlmon.checking.text_logs import TextBatch
     from mtlmon.checking.time_points import ChosenPoints
@@ -257,6 +258,7 @@ if TYPE_CHECKING:
     from mtlmon.run import keywords as run_keywords
     from mtlmon.run import preparing as run_preparing
     from mtlmon.run import read_parts as run_read_parts
+    from mtlmon.run.checked_tables import TableCheck, check_tables
     from mtlmon.run.checkpoint import DIGEST_BYTES, MAGIC, CheckpointFile, LogMark
     from mtlmon.run.context import context_lines
     from mtlmon.run.failure import RunError
@@ -410,7 +412,6 @@ if TYPE_CHECKING:
     from mtlmon.tables import events as tables_events
     from mtlmon.tables import sorting as tables_sorting
     from mtlmon.tables.change_tables import CHANGE_COLUMNS, ChangeTable
-    from mtlmon.tables.checking import shown_messages
     from mtlmon.tables.columns.arrow_text import shown_value
     from mtlmon.tables.columns.keys import number_rows
     from mtlmon.tables.columns.letters import LetterReader, Letters

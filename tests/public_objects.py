@@ -19,7 +19,7 @@ import mtlmon
 from mtlmon import streams
 from mtlmon.monpoly import LogReader, MonPolyMonitor, TimePoint, read_policy, read_signature
 from mtlmon.reporting import Collector
-from mtlmon.tables import KeyedMonitors, check_tables, open_tables
+from mtlmon.tables import KeyedMonitors, open_tables
 from mtlmon.testing import LiveMonitor
 from tests.doors import EventColumns
 
@@ -269,18 +269,18 @@ def _restored(made: Any, _source: random.Random, _time: int) -> object:
 _FIND = "atom a(ts) = p\nfind f: a(x) AND ONCE[0,5] a(x)"
 
 
-def _table_check(policies: str, **options: Any) -> Case:
+def _run(policies: str, **options: Any) -> Case:
     """The check of a table; frames are made of what the other methods return."""
     return Case(
-        lambda: check_tables(event_rows(3000), policies, resolution="s", **options),
+        lambda: mtlmon.check(policies, event_rows(3000), resolution="s", **options),
         lambda one, source, time: next(one, None),
         {
             "violations": lambda one, source, time: one.violations(None),
             "to_pandas": lambda one, source, time: None,
             "to_polars": lambda one, source, time: None,
         },
-        frozenset({"close", "__exit__", "to_arrow"}),
-        free=frozenset({"__iter__", "__enter__", "log_check", "events"}),
+        frozenset({"close", "__exit__", "to_arrow", "finish", "has_violation", "summary"}),
+        free=frozenset({"__iter__", "__enter__", "batches", "messages", "explanations", "status"}),
     )
 
 
@@ -450,19 +450,9 @@ CASES: dict[str, Case] = {
             "watch": lambda one, source, time: list(one.watch(mtlmon.Monitor("p")(_events(9)))),
         },
     ),
-    "TableCheck": _table_check(f"policy x: {FORMULA}", rows=True),
-    "TableCheck of policies with variables": _table_check(_FIND),
-    "TableCheck of both kinds": _table_check(f"{_FIND}\npolicy x: {FORMULA}"),
-    "Run": Case(
-        lambda: mtlmon.check(f"policy x: {FORMULA}", event_rows(3000)),
-        lambda one, source, time: next(one, None),
-        {
-            "to_pandas": lambda one, source, time: None,
-            "to_polars": lambda one, source, time: None,
-        },
-        frozenset({"close", "__exit__", "to_arrow", "finish", "has_violation", "summary"}),
-        free=frozenset({"__iter__", "__enter__", "batches", "messages", "explanations", "status"}),
-    ),
+    "Run": _run(f"policy x: {FORMULA}", rows=True),
+    "Run of policies with variables": _run(_FIND),
+    "Run of both kinds": _run(f"{_FIND}\npolicy x: {FORMULA}"),
     "TableEvents": Case(
         lambda: open_tables(event_rows(3000), ["p", "q"], resolution="s"),
         lambda one, source, time: next(one, None),

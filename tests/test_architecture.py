@@ -205,6 +205,7 @@ def test_the_page_names_what_is_there() -> None:
     }
     assert missing == set()
 
+
 # Names that a part of a compiled unit defines: of functions, classes, variables and, with their
 # indentation, the values of enumerations.
 _DEFINED = re.compile(

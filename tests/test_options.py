@@ -33,7 +33,7 @@ from mtlmon.policy import (
     parse_predicate,
 )
 from mtlmon.relational.slicing import Statistics
-from mtlmon.tables import KeyedMonitors, Times, check_tables, open_tables, table_files
+from mtlmon.tables import KeyedMonitors, Times, open_tables, table_files
 from mtlmon.testing import LiveMonitor, LogHandler, LogRule, assert_holds, check, log_events
 from mtlmon.testing import policies as policy_parameters
 from tests.doors import (
@@ -44,6 +44,7 @@ from tests.doors import (
     EventColumns,
     MemoryLimit,
     QueryOptions,
+    check_tables,
     engine_of,
 )
 from tests.options import Examples, public_options, shown
@@ -57,7 +58,6 @@ MODULES = [
 ]
 
 PASSED_ON = {
-    "mtlmon.tables.check_tables": (*OF_EVENTS, "key"),
     "mtlmon.query": tuple(QueryOptions.__annotations__),
     "mtlmon.check": tuple(CheckOptions.__annotations__),
     "mtlmon.RelationalMonitor.feed": OF_EVENTS,
@@ -73,7 +73,6 @@ NO_OPTIONS = {
     "mtlmon.policy.CompiledPredicates": "made by compile_predicates",
     "mtlmon.testing.LiveMonitor.event": "values of the event",
     "mtlmon.tables.Times.message": "names of options for its messages",
-    "mtlmon.tables.TableCheck": "made by check_tables",
     "mtlmon.tables.EventBatch": "made by open_tables",
     "mtlmon.tables.TableEvents": "made by open_tables",
     "mtlmon.tables.TableEvents.only_due_ticks": "for whoever runs ticks",
@@ -464,11 +463,6 @@ class Files:
         return str(path)
 
 
-def checked(policy: Any = "p", rows: Any = ROWS, **options: Any) -> str:
-    found = check_tables(rows, policy, **options)
-    return f"{found.to_arrow().to_pydict()} {found.events.refused}"
-
-
 def ran(policy: Any = "p", rows: Any = ROWS, **options: Any) -> str:
     run = mtlmon.check(policy, rows, **options)
     found = run.to_arrow().to_pydict()
@@ -540,11 +534,8 @@ def enter_rows(function: str, call: Callable[..., object], names: tuple[str, ...
         example(function, run, others)(**{name: value})
 
 
-enter_rows("mtlmon.tables.check_tables", checked, OF_EVENTS)
 enter_rows("mtlmon.tables.open_tables", read, OF_EVENTS)
-enter_rows(
-    "mtlmon.check", ran, tuple(one for one in OF_EVENTS if one not in ("sort_memory", "late"))
-)
+enter_rows("mtlmon.check", ran, tuple(one for one in OF_EVENTS if one != "late"))
 enter_rows("mtlmon.query", asked, OF_ROWS)
 enter_rows("mtlmon.RelationalMonitor.feed", answered, (*OF_ROWS, "wait", "late"))
 
@@ -554,7 +545,6 @@ def of_fractions(run: Callable[..., object]) -> Callable[..., object]:
 
 
 _of_numbers: dict[str, Callable[..., object]] = {
-    "mtlmon.tables.check_tables": lambda rows, **o: checked("p > 1", rows, **o),
     "mtlmon.check": lambda rows, **o: ran("p > 1", rows, **o),
     "mtlmon.tables.open_tables": lambda rows, **o: read(rows=rows, **o),
     "mtlmon.query": lambda rows, **o: mtlmon.query(
@@ -584,17 +574,6 @@ example("mtlmon.RelationalMonitor.feed", named_answers, {"event": "what"})(
 example("mtlmon.query", asked)(max_memory=10)
 example("mtlmon.query", lambda **o: mtlmon.query("relation r = rows", **o))(relation="r")
 example("mtlmon.query", lambda **o: mtlmon.query("relation r = rows", "r", **o))(tables=ROWS)
-example("mtlmon.tables.check_tables", checked)(key="k", max_memory=10, rows=True, verdicts="false")
-example("mtlmon.tables.check_tables", lambda **o: checked("EVENTUALLY[0,9] x", XS, **o))(
-    mode="naive", resolve=True, end_time="inf", bdd="none"
-)
-example("mtlmon.tables.check_tables", lambda **o: checked("policy a per k: NEXT p", **o))(
-    advance_every="s"
-)
-example("mtlmon.tables.check_tables", lambda **o: checked("x IMPLIES p", XS, **o))(vacuous="warn")
-example("mtlmon.tables.check_tables", lambda **o: checked(NAMED, **o), {"event": "what"})(
-    time_points="stamp"
-)
 
 
 def answer_file(policy: Any = "p", **options: Any) -> str:
@@ -632,6 +611,7 @@ example("mtlmon.check", lambda **o: ran("policy a per k: NEXT p", **o))(advance_
 example("mtlmon.check", lambda **o: ran("policy a: x IMPLIES p", XS, **o))(
     summary=True, fail_on_vacuous=True
 )
+example("mtlmon.check", lambda **o: ran("x IMPLIES p", XS, **o))(vacuous="warn")
 example("mtlmon.check", lambda **o: ran(RULES, **o))(set={"m": 9}, fail_on="none", unit="m")
 example("mtlmon.check", lambda **o: ran(NAMED, **o), {"event": "what"})(time_points="stamp")
 example("mtlmon.check", lambda **o: ran(NAMED, **o), {"event": "what"})(max_rows=0, slices=0)
@@ -974,13 +954,13 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("option", REFUSED)
-@pytest.mark.parametrize(
-    "call", [check_tables, lambda rows, policy, **o: RelationalMonitor(policy).feed(rows, **o)]
-)
-def test_what_is_refused_names_the_way(call: Callable[..., object], option: str) -> None:
+def test_what_is_refused_names_the_way(option: str) -> None:
     policy = "unit s\natom e(k) = p\npolicy a: e(x) IMPLIES ONCE e(x)"
+    given: dict[str, Any] = {option: "k"}
     with pytest.raises(MtlmonError, match=REFUSED[option]):
-        call(ROWS, policy, **{option: "k"})
+        check_tables(ROWS, policy, **given)
+    with pytest.raises(MtlmonError, match=REFUSED[option]):
+        RelationalMonitor(policy).feed(ROWS, **given)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["PolicyCounts", "Triggered"]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from mtlmon.relational.running import RelationalRun
+
+__all__ = ["PolicyCounts", "Triggered", "counts_of"]
 
 
 class PolicyCounts(NamedTuple):
@@ -37,3 +41,18 @@ class Triggered(NamedTuple):
 
     times: int
     is_own: bool
+
+
+def counts_of(run: RelationalRun) -> dict[str | None, PolicyCounts]:
+    """Return the counts of policies with variables, by the name of the policy.
+
+    A time-point is false if some values violate the policy there. It is true for a `find` if some
+    values fulfil it.
+    """
+    counts: dict[str | None, PolicyCounts] = {}
+    policies = run.engine.plan.named_policies
+    for one, answered, found in zip(policies, run.answered_points, run.found_points, strict=True):
+        others = answered - found
+        true, false = (found, others) if one.is_find else (others, found)
+        counts[one.name] = PolicyCounts(run.point_count, true, false)
+    return counts

@@ -110,7 +110,7 @@ def refused_changes(file: PolicyFile, changes: Changes) -> FormulaError:
         changes.place,
         f"a policy on {changes} is not possible here",
         source=file.source,
-        hint="policies on changes are for the command, check_tables, and monitor, monitor_stream "
+        hint="policies on changes are for the command, mtlmon.check, and monitor, monitor_stream "
         "and monitor_files of mtlmon.spark",
         kind=PolicyError,
     )

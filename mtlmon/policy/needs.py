@@ -214,5 +214,5 @@ def refuse_first_order(policies: Iterable[Policy]) -> None:
             what = "looks for values" if policy.is_find else "has variables"
             raise MtlmonError(
                 f"{name} {what}, so it is over all events of a log and not over a trace: use the "
-                "command, check_tables, RelationalMonitor or mtlmon.spark.monitor"
+                "command, mtlmon.check, RelationalMonitor or mtlmon.spark.monitor"
             )

@@ -15,7 +15,7 @@ from mtlmon.policy.predicates.printer import column_text
 from mtlmon.relational.atoms import used_atoms
 from mtlmon.relational.binding import BindingAnalysis
 from mtlmon.relational.expansion import Expansion
-from mtlmon.relational.keyed import has_keys, keyed_file
+from mtlmon.relational.keyed import has_keys, key_of_run, keyed_file
 from mtlmon.relational.normal import normal_form
 from mtlmon.relational.nothing import is_total
 from mtlmon.relational.outside import Outside
@@ -346,3 +346,14 @@ __all__ = [
     "valid_keyed_file",
     "warnings_of",
 ]
+
+
+def of_run(file: PolicyFile, key: str | Sequence[str] | None) -> PolicyFile:
+    """Return the policies of a run with this key, which those with variables have, too.
+
+    Raises:
+        FormulaError: a policy cannot be evaluated.
+    """
+    if key is not None:
+        file = file.without_keys_of_files()
+    return valid_keyed_file(file, key_of_run(file, key))

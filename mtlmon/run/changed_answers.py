@@ -98,7 +98,7 @@ class TableOfAnswers(ChangedOutput):
         if self.made is None:
             from mtlmon.tables.change_tables import CHANGE_COLUMNS
             from mtlmon.tables.changed_valuations import ChangedValuations
-            from mtlmon.tables.relation_check import valuation_table
+            from mtlmon.tables.valuations import valuation_table
 
             made = self.check.history.plan
             origins = self.check.origins

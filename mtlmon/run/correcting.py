@@ -11,7 +11,7 @@ from mtlmon.checking.history_check import HistoryCheck
 from mtlmon.checking.late_first import FirstChanges
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.policy import PolicyFile
-from mtlmon.run.endings import never_triggered, note_waiting
+from mtlmon.run.endings import never_triggered, note_waiting, tell_untriggered, untriggered
 from mtlmon.run.failure import VIOLATION, RunError
 from mtlmon.run.files import open_log
 from mtlmon.run.in_order import Reasons, require_explainable
@@ -169,7 +169,7 @@ def history_check(
         key=options.log.key_columns,
         bdd=options.judging.bdd,
         counts_triggered=(
-            options.judging.fail_on_vacuous
+            options.judging.tells_vacuous
             or counts_triggered
             or options.reporting.report is not None
         ),
@@ -251,6 +251,7 @@ class CorrectingWork(LateWork):
         super().report_end()
         if self.is_complete:
             note_waiting(self.check.waiting_rows, self.source.row_name, self.options.host)
+            tell_untriggered(untriggered(self.check), self.options)
 
     def open_first(self) -> tuple[str, str] | None:
         if self.first is None or self.first.open_before is None:

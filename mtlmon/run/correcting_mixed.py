@@ -22,7 +22,7 @@ from mtlmon.run.correcting_relations import (
     text_source,
     valuation_check,
 )
-from mtlmon.run.endings import note_waiting
+from mtlmon.run.endings import note_waiting, tell_untriggered, untriggered
 from mtlmon.run.failure import RunError
 from mtlmon.run.files import open_log
 from mtlmon.run.late_rows import corrected_order, late_file
@@ -160,6 +160,7 @@ class CorrectedMixed(RelationWork["MixedChange"]):
         super().report_end()
         if self.is_complete:
             note_waiting(self.check.plain.waiting_rows, self.source.row_name, self.options.host)
+            tell_untriggered(untriggered(self.check.plain), self.options)
 
     def own_parts(self) -> Sequence[bytes]:
         keys = (b"" if one is None else one.snapshot() for one in self.source.key_tables)

@@ -173,8 +173,7 @@ def correct_relations(file: PolicyFile, options: RunSpec) -> Steps:
     ) -> Plan:
         analysis = valid_analysis(file, schema, looked_up)
         made = plan(file, analysis, counts_triggered=counts)
-        if options.judging.fail_on_vacuous:
-            require_counted(analysis, made)
+        require_counted(analysis, made, options)
         return made
 
     # what is wrong whatever the log is, is said before it is opened

@@ -2,23 +2,42 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING
 
+from mtlmon.analysis.antecedent import antecedent_of, vacuous_text
 from mtlmon.checking import TextLog
+from mtlmon.errors import VacuousError, VacuousWarning
 from mtlmon.run.late_rows import note_refused
 from mtlmon.run.report import absent_atoms, note_unit, plural, policy_name
+from mtlmon.support.stack_levels import levels_inside
 from mtlmon.syntax.report import visible
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from mtlmon.checking import LogCheck
     from mtlmon.checking.history_check import HistoryCheck
+    from mtlmon.policy import Policy
     from mtlmon.run.host import Host
     from mtlmon.run.policy_work import PolicyWork
+    from mtlmon.run.spec import RunSpec
+    from mtlmon.syntax.formula import Formula
     from mtlmon.tables import TableEvents
 
     Source = TextLog | TableEvents
 
-__all__ = ["never_triggered", "note_skipped", "note_waiting", "report_end"]
+    # a policy, what it was never triggered by, and the number of its time-points
+    Untriggered = tuple[Policy, Formula | str, int]
+
+__all__ = [
+    "never_triggered",
+    "note_skipped",
+    "note_waiting",
+    "report_end",
+    "tell_untriggered",
+    "untriggered",
+]
 
 
 def never_triggered(check: LogCheck | HistoryCheck) -> list[str]:
@@ -28,6 +47,32 @@ def never_triggered(check: LogCheck | HistoryCheck) -> list[str]:
         for policy, triggered in zip(check.policies, check.triggered, strict=True)
         if triggered is not None and not triggered.times
     ]
+
+
+def untriggered(check: LogCheck | HistoryCheck) -> Iterator[Untriggered]:
+    """Yield the policies whose left side held nowhere."""
+    for policy, triggered, counts in zip(
+        check.policies, check.triggered, check.counts, strict=True
+    ):
+        antecedent = antecedent_of(policy.formula)
+        if triggered is not None and not triggered.times and antecedent is not None:
+            yield policy, antecedent.formula, counts.events
+
+
+def tell_untriggered(found: Iterable[Untriggered], options: RunSpec) -> None:
+    """Warn a program of policies that were never triggered, or raise an error, as it has asked.
+
+    Raises:
+        VacuousError: there is one.
+    """
+    if options.judging.vacuous == "ignore":
+        return
+    for policy, left, events in found:
+        name = f"policy {policy.name}" if policy.name else str(policy.formula)
+        message = vacuous_text(name, left, events)
+        if options.judging.vacuous == "error":
+            raise VacuousError(message, formula=policy.formula)
+        warnings.warn(message, VacuousWarning, stacklevel=levels_inside())
 
 
 def note_skipped(source: Source, host: Host) -> None:
@@ -84,3 +129,5 @@ def report_end(work: PolicyWork) -> None:
         options.host.note(
             f"{first}, but {earlier} is undecided at the end of the log (see --end-time)"
         )
+    if work.is_complete:
+        tell_untriggered(untriggered(check), options)

@@ -10,10 +10,28 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Protocol, TextIO
 
+    from mtlmon.checking.counts import PolicyCounts
     from mtlmon.run.files import VerdictFile
     from mtlmon.run.spec import RunSpec
     from mtlmon.tables.outputs import BatchOutput, RowTable
     from mtlmon.text.native import Writer
+    from mtlmon.tables.violations import Judged
+
+    class Counting(Protocol):
+        """The policies of a run, and what is counted so far."""
+
+        @property
+        def counts(self) -> dict[str | None, PolicyCounts]:
+            """How many time-points are true, false and undecided, by the name of the policy."""
+
+    class Judging(Counting, Protocol):
+        """The policies of a run whose answers are batches, and what is known of them so far."""
+
+        def judged(self) -> Judged:
+            """Return what batches of answers are about."""
+
+        def require_violations(self) -> None:
+            """Raise RunError if batches of answers do not have every violation."""
 
     class Signals(Protocol):
         """What can interrupt a run, which handles it for as long as it is in this context.
@@ -152,6 +170,8 @@ class Host:
             error.
         output: keeps the answers of a run that does not write them, until they are taken; None
             before the first ones.
+        keeps_answers: whether answers are kept.
+        judging: the policies, once the log is open; None before, and if answers are corrected.
         takes_signals: whether signals are the run's business, and not Arrow's while it reads.
     """
 
@@ -160,6 +180,8 @@ class Host:
     def __init__(self) -> None:
         self.messages: list[str] = []
         self.output: BatchOutput[Any] | None = None
+        self.keeps_answers = True
+        self.judging: Counting | Judging | None = None
 
     @property
     def width(self) -> int:
@@ -185,7 +207,7 @@ class Host:
         """Return what keeps the answers of a run."""
         from mtlmon.tables.outputs import BatchOutput
 
-        self.output = BatchOutput(table)
+        self.output = BatchOutput(table, is_wanted=self.keeps_answers)
         return self.output
 
     def wants_summary(self, wanted: bool | None) -> bool:

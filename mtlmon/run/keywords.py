@@ -64,7 +64,7 @@ class RowOptions(TypedDict, total=False):
     # the log
     format: Literal["text", "csv", "tsv", "jsonl", "parquet", "arrow", "xes"] | None
     pattern: str | None
-    time: str | None
+    time: str | Sequence[str] | None
     time_unit: Literal["s", "ms", "us", "ns"] | None
     time_format: str | None
     time_zone: str | None
@@ -75,6 +75,7 @@ class RowOptions(TypedDict, total=False):
     decimal: Literal[".", ","]
     on_error: Literal["stop", "skip"]
     sort: bool
+    sort_memory: int | str | None
     # limits
     max_memory: int | str | None
     # the output
@@ -86,8 +87,6 @@ class QueryOptions(RowOptions, total=False):
     """What `mtlmon.query` can be told: the options of `mtlmon query`, by the same words."""
 
     output_format: Literal["jsonl", "csv", "parquet"] | None
-    # of functions alone
-    sort_memory: int | None
 
 
 class CheckOptions(RowOptions, total=False):
@@ -104,7 +103,7 @@ class CheckOptions(RowOptions, total=False):
     nonewlastts: bool
     # the order of time
     wait: Length | None
-    late: Path | None
+    late: Path | Callable[[bytes], None] | None
     lateness: Length | None
     consistency: Literal["strong", "middle", "weak"] | None
     clock: Literal["all", "key"] | None
@@ -134,6 +133,7 @@ class CheckOptions(RowOptions, total=False):
     report: Path | None
     fail_on: Literal["info", "low", "medium", "high", "critical"] | None
     fail_on_vacuous: bool
+    vacuous: Literal["ignore", "warn", "error"]
     # checkpoints
     checkpoint: Path | None
     checkpoint_every: int | str | None
@@ -148,11 +148,11 @@ _VALUES: dict[str, Callable[[str], object]] = {
     "idle": idle_time,
     "end_time": end_time,
     "advance_every": positive,
-    "sort_memory": positive,
     "slices": positive,
     "slice_seed": positive,
     "threads": positive,
     "max_memory": memory,
+    "sort_memory": memory,
     "max_rows": positive,
     "explain_limit": positive,
     "checkpoint_every": checkpoint_interval,
@@ -327,7 +327,14 @@ def _taken(function: str, word: str, value: Any, kind: Any) -> object:
             refuse("a text or a list of texts")
         if word == "null_values":
             return ["", *names]
-        return [list(names)] if names else []
+        # no columns replace the key of a file, too
+        return [list(names)]
+    if word == "late" and callable(value):
+        return value
+    if word == "time" and not isinstance(value, str):
+        if not isinstance(value, Sequence) or not all(isinstance(one, str) for one in value):
+            refuse("a text or a list of texts")
+        return value
     if word in _PATHS:
         if not is_path(value):
             refuse("a path")

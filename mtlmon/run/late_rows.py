@@ -123,6 +123,8 @@ def late_file(options: RunSpec, *, keeps: bool = False) -> LateFile | None:
     """
     if options.times.late is None:
         return None
+    if callable(options.times.late):
+        raise RunError("late is a function, which takes rows of tables that wait: give a path")
     used = [
         options.output.path,
         options.checkpoint.path,
@@ -168,8 +170,10 @@ def table_order(options: RunSpec, *, is_again: bool = False) -> TableOrder:
     """
     if not options.times.reorders:
         return NO_ORDER
-    file = None if is_again else late_file(options)
     wait = 0 if options.times.wait is None else options.times.wait
+    if callable(options.times.late):
+        return TableOrder(wait, None if is_again else options.times.late)
+    file = None if is_again else late_file(options)
     return TableOrder(wait, None if file is None else file.write)
 
 
@@ -295,5 +299,6 @@ def note_refused(count: int, row_name: str, options: RunSpec) -> None:
     if count:
         from mtlmon.run.report import plural
 
-        where = "" if options.times.late is None else f" (see {options.times.late})"
+        late = options.times.late
+        where = f" (see {late})" if isinstance(late, str) else ""
         options.host.note(f"{plural(count, row_name)} came too late to be checked{where}")

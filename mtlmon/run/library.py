@@ -19,6 +19,7 @@ from mtlmon.run.recognition import line_advice
 from mtlmon.run.steps import require_runnable, steps_of
 from mtlmon.support.copies import NotCopied
 from mtlmon.support.extras import load_extra
+from mtlmon.support.html_tables import html_table
 from mtlmon.syntax.conditions import written_with_conditions
 from mtlmon.syntax.formula import Formula
 
@@ -29,15 +30,19 @@ if TYPE_CHECKING:
     import polars
     import pyarrow as pa
 
+    from mtlmon.checking.counts import PolicyCounts
+    from mtlmon.run.host import Judging
     from mtlmon.policy import PolicyFile
     from mtlmon.run.keywords import CheckOptions
     from mtlmon.run.running import Steps
     from mtlmon.run.spec import RunSpec
+    from mtlmon.tables.first_violations import FirstViolations
     from mtlmon.tables.formats.files import Tables
+    from mtlmon.tables.violations import Judged
 
     Policies = PolicyFile | Formula | str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
-__all__ = ["Program", "Run", "advised", "check", "with_events"]
+__all__ = ["Program", "Run", "advised", "check", "started", "with_events"]
 
 
 class Program(Host):
@@ -68,10 +73,15 @@ class _Found(Explanations):
 
 
 class _End:
-    """How a run has ended: with an exit status, or an error; with neither, it has not."""
+    """How a run has ended: with an exit status, or an error; with neither, it has not.
+
+    Attributes:
+        first: keeps the first violations; None before the first answers.
+    """
 
     status: int | None = None
     error: BaseException | None = None
+    first: FirstViolations | None = None
 
 
 def _answers(
@@ -83,8 +93,15 @@ def _answers(
     have to wait for the garbage collector if they knew each other.
     """
 
-    def taken() -> list[pa.RecordBatch]:
-        return [] if host.output is None else host.output.take()
+    def taken() -> Iterator[pa.RecordBatch]:
+        for batch in () if host.output is None else host.output.take():
+            if host.judging is not None:
+                if end.first is None:
+                    from mtlmon.tables.first_violations import FirstViolations
+
+                    end.first = FirstViolations()
+                end.first.note(batch)
+            yield batch
 
     while end.status is None:
         try:
@@ -191,6 +208,85 @@ class Run(NotCopied):
         raise RunError("the run was closed before its end: check the log again to know the rest")
 
     @property
+    @guarded
+    def counts(self) -> dict[str | None, PolicyCounts]:
+        """How many time-points are true, false and undecided so far, by the name of the policy.
+
+        Equivalents count like the time-point that they are equivalent to. Time-points of policies
+        with variables are false if some values violate the policy there; those of a `find` are
+        true if some values fulfil it.
+
+        Raises:
+            RunError: answers are corrected.
+        """
+        if self._spec.times.lateness is not None:
+            raise RunError("counts are those of rows in order: with lateness, read the summary")
+        judging = self._host.judging
+        return {} if judging is None else judging.counts
+
+    @property
+    @guarded
+    def schema(self) -> pa.Schema:
+        """The columns of the answers; they are known once some have been read, or all rows.
+
+        Raises:
+            RunError: the log has not been read so far, or the answers are in a file.
+        """
+        output = self._host.output
+        if output is None:
+            raise RunError("the columns of the answers are known once rows have been read")
+        return output.schema or output.table.schema
+
+    @guarded
+    def violations(self, frame: Any) -> Any:
+        """Return the rows of a table that violate policies, in the order of the verdicts.
+
+        This reads all remaining answers. A row that violates several policies, or one policy for
+        several valuations, appears once for each.
+
+        Args:
+            frame: the only table that was checked: a data frame of pandas or polars, or a table or
+                record batch of pyarrow.
+
+        Returns:
+            A table of the same kind, with the columns of the rows and three more: `policy`; `time`,
+            the time-stamp; and `reason`, a text: the message of a trigger, or what the policy
+            means, or its formula; for policies with variables, with the values that violate it.
+            Names that are taken get the prefix `violation_`.
+
+        Raises:
+            RunError: the run does not tell the rows of violations, or the table is another one.
+        """
+        from mtlmon.tables.violations import offending_rows
+
+        spec = self._spec
+        if not spec.output.rows:
+            raise RunError("violations() needs the rows of verdicts: add rows=True")
+        if spec.times.lateness is not None:
+            raise RunError("violations() is for rows in order: sort them, and leave out lateness")
+        if spec.judging.given_verdicts == "none":
+            raise RunError("violations() needs the violations: leave out verdicts='none'")
+        if spec.log.time_points == "stamp":
+            raise RunError(
+                "violations() needs time-points that are rows: leave out time_points='stamp'"
+            )
+        if len(spec.log.tables) != 1 or spec.log.tables[0] is not frame:
+            raise RunError("violations() takes the table that was checked, and only one")
+
+        def judge() -> Judged:
+            self._judging.require_violations()
+            return self._judged()
+
+        return offending_rows(frame, self._batches, judge)
+
+    @property
+    def _judging(self) -> Judging:
+        return cast("Judging", self._host.judging)
+
+    def _judged(self) -> Judged:
+        return self._judging.judged()
+
+    @property
     def messages(self) -> list[str]:
         """What the run has remarked so far, a sentence each.
 
@@ -265,6 +361,24 @@ class Run(NotCopied):
         frame: polars.DataFrame = load_extra("polars", "polars").from_arrow(self.to_arrow())
         return frame
 
+    def _repr_html_(self) -> str:
+        """The counts of each policy so far and its first violations, which notebooks show."""
+        counts = self.counts
+        rows = [
+            (
+                name or "",
+                f"{one.events:,}",
+                f"{one.false:,}",
+                f"{one.false / one.events:.1%}" if one.events else "",
+                f"{one.undecided:,}",
+            )
+            for name, one in counts.items()
+        ]
+        table = html_table(("policy", "time-points", "violations", "part", "undecided"), rows)
+        if (first := self._end.first) is None:
+            return table
+        return table + first.to_html(self._judged, sum(one.false for one in counts.values()))
+
     def __repr__(self) -> str:
         if self.status is not None:
             state = f"status {self.status}"
@@ -335,8 +449,18 @@ def check(
     >>> run.status
     1
     """
+    return Run(*started("check", policies, events, options))
+
+
+def started(
+    function: str,
+    policies: Policies,
+    events: Tables | Sequence[Tables],
+    options: CheckOptions,
+) -> tuple[RunSpec, Steps, Program, _Found | None]:
+    """Return what a `Run` is made of; `function` is what was called, in errors."""
     host = Program()
-    spec = spec_of("check", options, host)
+    spec = spec_of(function, options, host)
     spec = with_events(spec, events)
     with advised(spec):
         known, spec = _given_policies(policies, spec)
@@ -345,13 +469,13 @@ def check(
         if spec.log.signature is None:
             file, spec = prepared(spec) if known is None else adopted(known, spec)
             require_runnable(file, spec)
-            return Run(spec, steps_of(file, spec), host, found)
+            return spec, steps_of(file, spec), host, found
         if known is not None:
             raise RunError("signature is for a formula of MonPoly: give its text or its file")
         from mtlmon.run.monpoly_logs import check_monpoly, prepared_monpoly
 
         formula, analysis, spec = prepared_monpoly(spec)
-        return Run(spec, check_monpoly(formula, analysis, spec), host, found)
+        return spec, check_monpoly(formula, analysis, spec), host, found
 
 
 def _for_program(spec: RunSpec, host: Program) -> tuple[RunSpec, _Found | None]:
@@ -361,6 +485,7 @@ def _for_program(spec: RunSpec, host: Program) -> tuple[RunSpec, _Found | None]:
         found = _Found(host)
         spec = spec.having(explanations=found)
     if spec.output.path is None:
+        host.keeps_answers = spec.judging.given_verdicts != "none"
         spec = spec.having(output_format="batches", batch_output=host.batch_output)
     return spec, found
 

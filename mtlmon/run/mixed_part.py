@@ -10,8 +10,8 @@ from mtlmon.checking.policy_facts import PolicyFacts
 from mtlmon.run.relations import Check
 from mtlmon.run.table_output import answer_output
 from mtlmon.run.time_stamps import iso_times, time_texts
-from mtlmon.tables.relation_check import valuation_table
 from mtlmon.tables.relations_ahead import RelationsAhead
+from mtlmon.tables.valuations import valuation_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -137,7 +137,9 @@ def mixed_output(
         from mtlmon.run.people import PeopleOutput
 
         return PeopleOutput(check, keys, time_texts(options, times), options), None
-    if options.output.format == "text" or options.judging.verdicts == "none":
+    if options.output.make_batches is None and (
+        options.output.format == "text" or options.judging.verdicts == "none"
+    ):
         return TextOutput(names, keys, check.row_tracker, iso_times(options, times)), None
     from mtlmon.tables.joined_verdicts import JoinedTable
     from mtlmon.tables.verdicts import VerdictTable

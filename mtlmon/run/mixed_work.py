@@ -23,11 +23,13 @@ from mtlmon.run.snapshot_parts import MIXED, damaged, joined_parts, split_parts
 from mtlmon.support.snapshot_parts import sized, take_sized
 from mtlmon.tables.first_of_both import FirstOfBoth
 from mtlmon.tables.outputs import ByteWriter
+from mtlmon.tables.violations import Judged
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from os import stat_result
 
+    from mtlmon.checking.counts import PolicyCounts
     from mtlmon.checking.explaining import Violation
     from mtlmon.checking.text_logs import TextBatch
     from mtlmon.policy import PolicyFile
@@ -195,7 +197,25 @@ class MixedWork(PolicyWork):
         self.lines.close()
         self.joined.write(self.lines.writer.take())
 
-    # ---- what is told at the end -----------------------------------------------------------
+    # ---- what is told ----------------------------------------------------------------------
+
+    @property
+    def counts(self) -> dict[str | None, PolicyCounts]:
+        """Likewise; those of policies with variables are known once rows have been read.
+
+        If only the first violation is wanted, the counts of policies that have another one, or
+        none, may include rows that were read with it.
+        """
+        found = super().counts
+        if self.part is not None:
+            found |= self.part.check.counts
+        names = [policy.name for policy in self.file.policies]
+        return {name: found[name] for name in names if name in found}
+
+    def judged(self) -> Judged:
+        table = self.table
+        assert table is not None
+        return Judged(self.file.policies, table.message, table.valuations, table.keys)
 
     def has_violation(self) -> bool:
         first = self.first if self.is_stopped else None
@@ -234,6 +254,8 @@ class MixedWork(PolicyWork):
                     f"left out {what} of atoms, because an argument is null or not a number"
                 )
             self.part.check.report_end()
+            if self.is_complete:
+                self.part.check.tell_untriggered()
 
     def summary(self, seconds: float) -> str:
         lines = policies_summary(self.check, self.source, seconds, self.assumptions)

@@ -78,7 +78,8 @@ def check_monpoly(policy: MonPolyPolicy, analysis: Analysis, options: RunSpec) -
         ClosedPipe: the reader of the verdicts has closed the pipe.
         MtlmonError: the formula or the log is invalid.
     """
-    check = MonPolyCheck(engine_for(policy.file, analysis, options), policy, options)
+    engine = engine_for(policy.file, analysis, options)
+    check = options.host.judging = MonPolyCheck(engine, policy, options)
     start_of_input = position_of_input(options.log)
     order = text_order(options)
     if order is not None:

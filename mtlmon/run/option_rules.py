@@ -124,9 +124,10 @@ def settled_lateness(refuse: Refuse, options: RunSpec) -> Times:
 
 def check_exit_options(refuse: Refuse, options: RunSpec) -> None:
     """Raise RunError if options for the exit status do not work with others."""
-    if options.judging.fail_on_vacuous and options.judging.given_verdicts == "first":
+    if options.judging.tells_vacuous and options.judging.given_verdicts == "first":
+        given = options.judging.vacuous_option
         refuse(
-            "--fail-on-vacuous does not work with --verdicts first, which stops before the end of "
+            f"{given} does not work with --verdicts first, which stops before the end of "
             "the log: use --verdicts false"
         )
     if options.judging.fail_on_vacuous and options.log.signature is not None:
@@ -200,7 +201,7 @@ def check_text_options(options: RunSpec) -> None:
         "--event-separator": options.log.event_separator,
         "--op": options.log.op,
         "--id": options.log.id,
-        "--key": options.log.keys,
+        "--key": options.log.key_columns,
         "--advance-every": options.times.advance_every,
         "--time-points stamp": options.log.time_points == "stamp",
     }

@@ -179,6 +179,7 @@ def run_work(work: PolicyWork, again: Callable[[], Source], options: RunSpec) ->
         options: the options of the run.
     """
     keeps = options.checkpoint.path is not None
+    options.host.judging = work
     verdicts = verdicts_of(options, work.logs_by_name, keeps=keeps)
     if options.output.for_people:
         # It escapes what does not print by itself.
@@ -287,7 +288,7 @@ def asks_for_triggered(options: RunSpec) -> bool:
     A run with checkpoints counts for a summary only if it does so anyway: otherwise it would depend
     on the terminal whether a later run can continue from the checkpoint.
     """
-    if options.judging.fail_on_vacuous or options.reporting.report is not None:
+    if options.judging.tells_vacuous or options.reporting.report is not None:
         return True
     return options.checkpoint.path is None and options.host.wants_summary(options.reporting.summary)
 
@@ -491,6 +492,7 @@ def open_table_source(
             partitions=partitions,
             on_error=options.log.on_error,
             sort=options.times.sort,
+            sort_memory=options.limits.sort_memory,
             wait=order.wait,
             late=order.late,
             in_any_order=order.in_any_order,
@@ -564,7 +566,7 @@ def make_output(check: LogCheck, source: Source, options: RunSpec) -> Output | N
     """
     names = [policy.name for policy in check.policies]
     keys = TraceKeys(check.partitions, tuple(source.key_tables))
-    if options.judging.verdicts == "none":
+    if options.judging.verdicts == "none" and options.output.make_batches is None:
         return None
     if options.output.for_people:
         from mtlmon.run.people import PeopleOutput

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from contextlib import closing
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from mtlmon.checking import TextLog
 from mtlmon.errors import SnapshotError
@@ -23,8 +23,10 @@ if TYPE_CHECKING:
 
     from mtlmon.checking import LogCheck
     from mtlmon.checking.assumptions import AssumptionWatch
+    from mtlmon.checking.counts import PolicyCounts
     from mtlmon.checking.outputs import Output
     from mtlmon.checking.text_logs import TextBatch
+    from mtlmon.drive.native import VerdictRows
     from mtlmon.run.checkpoint import LogMark
     from mtlmon.run.files import Writer
     from mtlmon.run.findings import Findings
@@ -35,6 +37,9 @@ if TYPE_CHECKING:
     from mtlmon.tables import TableEvents
     from mtlmon.tables.columns.times import Times
     from mtlmon.tables.event_batch import EventBatch
+    from mtlmon.tables.outputs import BatchOutput
+    from mtlmon.tables.verdicts import VerdictTable
+    from mtlmon.tables.violations import Judged
 
     Source = TextLog | TableEvents
 
@@ -373,7 +378,28 @@ class PolicyWork(EventWork):
         self.check_released(self.source.rows_until(time_stamp))
         return False
 
-    # ---- what is told at the end -----------------------------------------------------------
+    # ---- what is told ----------------------------------------------------------------------
+
+    @property
+    def counts(self) -> dict[str | None, PolicyCounts]:
+        """How many time-points are true, false and undecided so far, by the name of the policy."""
+        names = (policy.name for policy in self.check.policies)
+        return dict(zip(names, self.check.counts, strict=True))
+
+    def judged(self) -> Judged:
+        """Return what the rows of its table are about."""
+        from mtlmon.tables.violations import Judged
+
+        table = cast("VerdictTable", cast("BatchOutput[VerdictRows]", self.output).table)
+        return Judged(self.check.policies, "message", keys=table.key_columns)
+
+    def require_violations(self) -> None:
+        """Raise RunError if violations can be in equivalences."""
+        if not self.check.has_all_violations:
+            raise RunError(
+                "violations() needs the verdict of every row, also where it follows from an "
+                "equivalence: add resolve=True, or mode='naive', and leave out verdicts='none'"
+            )
 
     def has_violation(self) -> bool:
         """Whether a policy that matters is violated more often than it may be."""

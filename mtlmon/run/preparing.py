@@ -45,7 +45,10 @@ def adopted(file: Formula | PolicyFile, options: RunSpec) -> tuple[Formula | Pol
 
     options = options.having(unit=declared_unit(options.times) or options.log.time_unit)
     if not isinstance(file, Formula):
+        is_given = bool(options.log.keys)
         options = with_settings(file, options)
+        if is_given:
+            file = file.without_keys_of_files()
     return fitting(file, options)
 
 
@@ -166,7 +169,7 @@ def parsed_policies(
     from mtlmon.policy import check_files
 
     # --key replaces the keys of the files
-    key = tuple(options.log.key_columns) or None
+    key = tuple(options.log.key_columns) if options.log.keys else None
     file, errors = check_files(
         texts, unit=unit, constants=constants, key=key, needs_policy=needs_policy
     )

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from mtlmon.analysis.antecedent import antecedent_of
 from mtlmon.checking import TextLog
 from mtlmon.checking.late_valuations import ChangedAnswers
+from mtlmon.relational.vacuity import matched_by_policy
 from mtlmon.run.changed_answers import TableOfAnswers
+from mtlmon.run.endings import tell_untriggered
 from mtlmon.run.late_work import LateWork
 from mtlmon.run.relation_vacuity import never_matched
 from mtlmon.run.report import plural
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
     from mtlmon.relational.input.native import RowEvents
     from mtlmon.run.changed_answers import AnswerOutput
     from mtlmon.run.checkpoint import LogMark
+    from mtlmon.run.endings import Untriggered
     from mtlmon.run.late_rows import LateFile
     from mtlmon.run.late_work import LateCheck, LateLines, LateOutput, RevisedOutput
     from mtlmon.run.policy_work import Source
@@ -120,6 +124,17 @@ class RelationWork(LateWork, Generic[_Change]):
         if self.options.judging.fail_on_vacuous and self.is_complete:
             for name in self.never_matched():
                 self.options.host.note(f"{name} was never triggered (--fail-on-vacuous)")
+        if self.is_complete:
+            tell_untriggered(self.untriggered(), self.options)
+
+    def untriggered(self) -> Iterator[Untriggered]:
+        """Yield the policies whose left side was never matched."""
+        for number, matched in matched_by_policy(self.answers.history).items():
+            policy = self.answers.policies[number]
+            antecedent = antecedent_of(policy.formula)
+            if not matched.times:
+                left = "its left side" if antecedent is None else antecedent.formula
+                yield policy, left, self.check.position
 
     def take(self) -> None:
         """Take the changes out of the check."""

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterator, Mapping, Sequence
 
+    from mtlmon.checking.counts import PolicyCounts
     from mtlmon.policy import PolicyFile
     from mtlmon.run.checkpoint import LogMark
     from mtlmon.run.files import Writer
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from mtlmon.tables import TableEvents
     from mtlmon.tables.event_batch import EventBatch
     from mtlmon.tables.relations import RelationRows
+    from mtlmon.tables.violations import Judged
 
 __all__ = ["check_tables"]
 
@@ -134,6 +136,18 @@ class TableWork(LogWork["EventBatch"]):
         yield from self.advance()
         if not self.is_stopped:
             check.run.end(end_time)
+
+    @property
+    def counts(self) -> dict[str | None, PolicyCounts]:
+        """How many time-points are true, false and undecided so far, by the name of the policy."""
+        return {} if self.check is None else self.check.counts
+
+    def require_violations(self) -> None:
+        """Do nothing: valuations have no equivalences."""
+
+    def judged(self) -> Judged:
+        """Return what the rows of its table are about."""
+        return self.started()[0].judged()
 
     def finish(self) -> None:
         """Convert what is left, and write the end of the file to the writer."""
@@ -262,7 +276,7 @@ def check_tables(file: PolicyFile, options: RunSpec) -> Steps:
             # what writes the lines escapes what does not print
             verdicts.lines = None
             source.track_rows()
-        work = TableWork(source, traces, file, options, memory, logs)
+        work = options.host.judging = TableWork(source, traces, file, options, memory, logs)
         signals = options.host.signals(verdicts, is_held=has_checkpoints)
         if options.tracks_rows:
             source.track_rows()
@@ -289,6 +303,8 @@ def check_tables(file: PolicyFile, options: RunSpec) -> Steps:
             if work.check is None:
                 return
             work.check.report_end()
+            if work.is_complete:
+                work.check.tell_untriggered()
             if work.check.findings is not None:
                 from mtlmon.run.relation_readers import table_reader
 

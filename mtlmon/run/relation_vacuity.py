@@ -38,13 +38,13 @@ def counts_left_sides(file: PolicyFile, options: RunSpec) -> bool:
     return wants_triggered(policies, options)
 
 
-def require_counted(analysis: Analysis, made: Plan) -> None:
+def require_counted(analysis: Analysis, made: Plan, options: RunSpec) -> None:
     """Raise RunError if a left side is not counted, as it cannot be evaluated by itself."""
-    words = uncounted(analysis, made)
+    words = uncounted(analysis, made) if options.judging.tells_vacuous else None
     if words is not None:
+        given = options.judging.vacuous_option
         raise RunError(
-            f"--fail-on-vacuous {words}, leave the option out, or write the policy in a file of "
-            "its own"
+            f"{given} {words}, leave the option out, or write the policy in a file of its own"
         )
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 
+from mtlmon.checking.counts import counts_of
 from mtlmon.drive.native import policy_label
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.relational.analysis import valid_analysis, valid_keyed_file
@@ -18,8 +19,9 @@ from mtlmon.relational.native import RelationalEngine
 from mtlmon.relational.output.native import AnswerLines
 from mtlmon.relational.planning import plan
 from mtlmon.relational.running import RelationalRun
-from mtlmon.relational.vacuity import is_violated, matched_by_policy
+from mtlmon.relational.vacuity import is_violated, matched_by_policy, unmatched
 from mtlmon.run.context import texts_of_log
+from mtlmon.run.endings import tell_untriggered
 from mtlmon.run.failure import VIOLATION, RunError
 from mtlmon.run.files import open_log, position_of_input, verdicts_of
 from mtlmon.run.late_rows import text_order
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
     from os import stat_result
 
     from mtlmon.arrays.native import KeyTable
+    from mtlmon.checking.counts import PolicyCounts
     from mtlmon.checking.point_rows import PointRows
     from mtlmon.checking.sources import EventBatch
     from mtlmon.policy import Policy, PolicyFile
@@ -70,8 +73,11 @@ if TYPE_CHECKING:
     from mtlmon.run.running import Steps
     from mtlmon.run.spec import Judging, Log, RunSpec
     from mtlmon.tables.columns.times import Times
+    from mtlmon.tables.outputs import BatchOutput
     from mtlmon.tables.relation_traces import RelationTraces
     from mtlmon.tables.relations import RelationRows
+    from mtlmon.tables.valuations import ValuationTable
+    from mtlmon.tables.violations import Judged
 
     class Output(Protocol):
         """Takes answers and converts them to bytes."""
@@ -107,8 +113,8 @@ def check_relations(file: PolicyFile, options: RunSpec) -> Steps:
         require_no_key(file, options.log)
     file = valid_keyed_file(file, options.log.key_columns)
     analysis = valid_analysis(file, None)
-    if options.judging.fail_on_vacuous:
-        require_counted(analysis, plan(file, analysis, counts_triggered=True))
+    if options.judging.tells_vacuous:
+        require_counted(analysis, plan(file, analysis, counts_triggered=True), options)
     if not all(policy.is_first_order for policy in file.policies):
         from mtlmon.run.mixed_policies import check_mixed
 
@@ -166,8 +172,7 @@ def engine_for(file: PolicyFile, analysis: Analysis, options: RunSpec) -> Engine
     if (options.judging.slices or 1) == 1 and not (options.judging.slices and goes_on):
         # slices can go on from any other number of them, one engine only from one engine
         made = plan(file, analysis, counts_triggered=counts)
-        if options.judging.fail_on_vacuous:
-            require_counted(analysis, made)
+        require_counted(analysis, made, options)
         return RelationalEngine(made, made.texts)
     from mtlmon.relational.slicing import plan_slices
     from mtlmon.relational.slicing.engine import SlicedEngine
@@ -187,8 +192,7 @@ def engine_for(file: PolicyFile, analysis: Analysis, options: RunSpec) -> Engine
                 f"{'find' if one.is_find else 'policy'}{name} runs in one slice: {one.remark}"
             )
     engine = SlicedEngine(file, analysis, slicing, options.limits.threads)
-    if options.judging.fail_on_vacuous:
-        require_counted(analysis, engine.plan)
+    require_counted(analysis, engine.plan, options)
     return engine
 
 
@@ -293,7 +297,9 @@ class Check:
         ]
         # The run itself finds the first ones.
         verdicts = "all" if options.judging.verdicts == "first" else options.judging.verdicts
-        if options.output.format == "text" or verdicts == "none":
+        if options.output.make_batches is None and (
+            options.output.format == "text" or verdicts == "none"
+        ):
             labels = [b"" if name is None else policy_label(name) for name in names]
             lines = AnswerLines(
                 labels, variables, self.plan.texts, self.key_fields, verdicts=verdicts
@@ -308,7 +314,7 @@ class Check:
             if texts is None:
                 return output
             return TimedAnswers(output, (names[0] is not None) + len(self.key_fields[0]), texts)
-        from mtlmon.tables.relation_check import valuation_table
+        from mtlmon.tables.valuations import valuation_table
 
         tracked = self.point_rows if options.output.rows else None
         return answer_output(
@@ -392,6 +398,30 @@ class Check:
                 f"{time_stamp}:{offset} is violated, but a time-point before it is undecided at "
                 "the end of the log (see --end-time)"
             )
+
+    @property
+    def counts(self) -> dict[str | None, PolicyCounts]:
+        """How many time-points are true, false and undecided so far, by the name of the policy."""
+        return counts_of(self.run)
+
+    def require_violations(self) -> None:
+        """Do nothing: valuations have no equivalences."""
+
+    def judged(self) -> Judged:
+        """Return what the rows of its table are about."""
+        from mtlmon.tables.violations import Judged
+
+        assert self.analysis is not None
+        table = cast("ValuationTable", cast("BatchOutput[AnswerBlock]", self.output).table)
+        return Judged([one.policy for one in self.analysis.policies], None, table)
+
+    def tell_untriggered(self) -> None:
+        """Warn of policies that were never triggered, or raise an error, as a program has asked."""
+        if self.options.judging.vacuous == "ignore" or self.analysis is None:
+            return
+        found = unmatched(self.analysis, self.engine)
+        count = self.run.point_count
+        tell_untriggered([(one.policy, one.left, count) for one in found], self.options)
 
     def summary(self, rows: list[tuple[str, int, str]], what: str, seconds: float) -> str:
         """Return counts and speed, aligned.
@@ -479,7 +509,7 @@ def check_text(file: PolicyFile, options: RunSpec) -> Steps:
         engine.is_ahead = log.is_regular and options.checkpoint.path is None and not has_rows
     start_of_input = position_of_input(options.log)
     memory = MemoryLimit(options.limits.max_memory, options.option_names)
-    check = Check(engine, options, memory, analysis=analysis)
+    check = options.host.judging = Check(engine, options, memory, analysis=analysis)
     rows = text_rows(file, made, check.engine.points, log.name, options, memory)
     if order is not None:
         rows.lines.order = order.lines
@@ -523,6 +553,8 @@ def check_text(file: PolicyFile, options: RunSpec) -> Steps:
         if work.is_complete and absent:
             options.host.note(absent_atoms(absent, rows.point_count, work.head.names))
         check.report_end()
+        if work.is_complete:
+            check.tell_untriggered()
         if check.findings is None:
             return
         read = text_reader(options, file, memory, check.engine.point_count, start_of_input)

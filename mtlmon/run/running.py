@@ -63,6 +63,8 @@ def run_to_end(
     with pump.signals:
         try:
             try:
+                # the log is open, and nothing of it has been read
+                yield
                 yield from pump.run(end_time)
                 status = VIOLATION if has_violation() else 0
             except Interrupted as signal:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any, Literal, Self
 
+    from mtlmon.analysis.antecedent import Vacuous
     from mtlmon.run.explaining import Explanations
     from mtlmon.run.host import Host
     from mtlmon.support.option_names import OptionNames
@@ -82,7 +83,8 @@ class Log(Frozen):
     quote: str = '"'
     decimal: str = "."
     null_values: Sequence[str] = ("",)
-    time: str | None = None
+    # several columns are a list of their names
+    time: str | Sequence[str] | None = None
     time_unit: str | None = None
     time_format: str | None = None
     time_zone: str | None = None
@@ -132,7 +134,8 @@ class Times(Frozen):
     advance_every: int | None = None
     idle: Duration | None = None
     wait: int | Duration | None = None
-    late: str | None = None
+    # a path, or for tables what takes the rows
+    late: str | Callable[[bytes], None] | None = None
     lateness: int | Duration | None = None
     consistency: Literal["strong", "middle", "weak"] | None = None
     clock: Literal["all", "key"] | None = None
@@ -166,6 +169,18 @@ class Judging(Frozen):
     slice_seed: int | None = None
     fail_on: Literal["info", "low", "medium", "high", "critical"] | None = None
     fail_on_vacuous: bool = False
+    # what is done if an implication was never triggered, besides the exit status
+    vacuous: Vacuous = "ignore"
+
+    @property
+    def tells_vacuous(self) -> bool:
+        """Whether it is told which implications were never triggered."""
+        return self.fail_on_vacuous or self.vacuous != "ignore"
+
+    @property
+    def vacuous_option(self) -> str:
+        """The option that asks for that, in messages."""
+        return "--fail-on-vacuous" if self.fail_on_vacuous else f"--vacuous {self.vacuous}"
 
 
 class Limits(Frozen):

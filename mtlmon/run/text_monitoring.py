@@ -23,6 +23,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Literal
 
+    from mtlmon.checking.counts import PolicyCounts
     from mtlmon.run.host import Signals
     from mtlmon.run.running import Steps
     from mtlmon.run.spec import RunSpec
@@ -115,6 +116,7 @@ def monitor_log(name: str | None, formula: Formula, options: RunSpec) -> Steps:
     signals = options.host.signals(
         verdicts, writer=text_monitor.writer, is_held=options.checkpoint.path is not None
     )
+    options.host.judging = Counted(name, text_monitor)
     pump, work = make_pump(text_monitor, log, verdicts, signals, options)
     work.head = LogHead(log.name, monitor.atoms)
 
@@ -143,6 +145,22 @@ def monitor_log(name: str | None, formula: Formula, options: RunSpec) -> Steps:
             end_time=options.times.end_time,
         )
     )
+
+
+class Counted:
+    """Counts the time-points of the policy."""
+
+    def __init__(self, name: str | None, monitor: TextMonitor) -> None:
+        self.name = name
+        self.monitor = monitor
+
+    @property
+    def counts(self) -> dict[str | None, PolicyCounts]:
+        from mtlmon.checking.counts import PolicyCounts
+
+        monitor = self.monitor
+        true, false = monitor.true_count, monitor.false_count
+        return {self.name: PolicyCounts(true + false + monitor.undecided_count, true, false)}
 
 
 def memory_limit(formula: Formula, options: RunSpec) -> MemoryLimit:

@@ -53,5 +53,5 @@ def refuse_conditions(formula: Formula) -> None:
     if conditions := conditions_in(formula.atoms):
         raise FormulaError(
             f"the formula has the condition {conditions[0]}: conditions on values are for "
-            "check_tables, mtlmon.spark and mtlmon.testing, as a monitor is told what holds"
+            "mtlmon.check, mtlmon.spark and mtlmon.testing, as a monitor is told what holds"
         )

@@ -56,7 +56,7 @@ def where_operator_is_missing(cursor: Cursor) -> str | None:
             )
         return f"a quantifier has a dot and a formula, in capitals: {quantifier} x. p(x)"
     if cursor.index == 1 and before.value in _KEYWORDS and token.kind == ATOM:
-        return "policy files are for parse_policies, check_tables and the command"
+        return "policy files are for parse_policies, mtlmon.check and the command"
     for word in (token, before):
         if capital := _capital(word):
             return f"did you mean {capital}? operators are written in capitals"

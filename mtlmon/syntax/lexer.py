@@ -150,7 +150,7 @@ _NOT_OURS = {
     "⁻": "the operators of the past written this way are U⁻, R⁻, X⁻, G⁻ and F⁻",
 }
 
-COMPARISON_HINT = "comparisons are for policies: use parse_policies, check_tables or the command"
+COMPARISON_HINT = "comparisons are for policies: use parse_policies, mtlmon.check or the command"
 # The text before and after a sign of comparison.
 _COMPARED_BEFORE = r"[\w$.'\")\]]\s*\Z"
 _COMPARISON = r"""(?x)

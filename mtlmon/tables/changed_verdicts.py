@@ -10,7 +10,7 @@ from mtlmon.checking.policy_facts import PolicyFacts
 from mtlmon.tables.change_tables import CHANGE_COLUMNS, ChangeTable
 from mtlmon.tables.changed_valuations import ChangedValuations
 from mtlmon.tables.joined_verdicts import JoinedTable
-from mtlmon.tables.relation_check import valuation_table
+from mtlmon.tables.valuations import valuation_table
 from mtlmon.tables.verdicts import VerdictTable
 
 if TYPE_CHECKING:

@@ -45,10 +45,8 @@ _INSTEAD = {
         "follows from the policies: mtlmon.tables.open_tables takes it",
     ),
     "memory": "belongs to mtlmon.tables.open_tables: give max_memory=",
-    "key": "is what the policy file says, and mtlmon.tables.check_tables takes it",
-    **dict.fromkeys(
-        ("event", "event_separator"), "is for policies: mtlmon.tables.check_tables takes it"
-    ),
+    "key": "is what the policy file says, and mtlmon.check takes it",
+    **dict.fromkeys(("event", "event_separator"), "is for policies: mtlmon.check takes it"),
     **dict.fromkeys(("wait", "late"), "is for policies: sort=True puts rows in order here"),
 }
 

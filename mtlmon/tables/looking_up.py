@@ -324,7 +324,7 @@ def known_relations(
         owner, own_name = file.owner_of(name)
         if reads_rows(owner.intervals, own_name):
             reason = "which cannot be looked up here"
-            hint = "relations of tables can be looked up; check_tables looks up all of them"
+            hint = "relations of tables can be looked up; mtlmon.check looks up all of them"
             if not environment.has_columns:
                 reason = "but the log is read as text, whose rows have no columns"
                 hint = "relations of tables can be looked up; those of rows need a table of rows"

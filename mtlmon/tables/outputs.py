@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -193,6 +193,7 @@ class BatchOutput(Generic[_Rows]):
 
     Args:
         table: makes the rows.
+        is_wanted: whether there are any batches; else rows are dropped.
 
     Attributes:
         schema: the columns; known once the run has ended, or the first rows have come.
@@ -200,8 +201,9 @@ class BatchOutput(Generic[_Rows]):
 
     lines = None
 
-    def __init__(self, table: RowTable[_Rows]) -> None:
+    def __init__(self, table: RowTable[_Rows], *, is_wanted: bool = True) -> None:
         self.table = table
+        self._is_wanted = is_wanted
         # nothing is written
         self.writer = ByteWriter()
         self.schema: pa.Schema | None = None
@@ -209,6 +211,9 @@ class BatchOutput(Generic[_Rows]):
 
     def put(self, rows: _Rows) -> None:
         """Take the rows."""
+        if not self._is_wanted:
+            cast("Any", rows).take()
+            return
         for batch in self.table.batches(rows):
             self.schema = self.schema or batch.schema
             self._batches.append(batch)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mtlmon.relational.key_names import KeyNames
 from mtlmon.relational.keyed import keys_of_atoms, keys_of_others
-from mtlmon.tables.relations import RelationRows, table_atoms
+from mtlmon.tables.opening import open_tables
+from mtlmon.tables.relations import RelationRows, shown_arguments, table_atoms
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -19,8 +20,10 @@ if TYPE_CHECKING:
     from mtlmon.relational.correcting.points import NameListener
     from mtlmon.relational.native import PointBlock
     from mtlmon.relational.plan import Plan
+    from mtlmon.tables.events import TableEvents
+    from mtlmon.tables.formats.files import Tables
 
-__all__ = ["RelationTraces"]
+__all__ = ["RelationTraces", "relation_events"]
 
 
 class RelationTraces:
@@ -134,3 +137,34 @@ class RelationTraces:
             names=names,
         )
         return rows, names
+
+
+def relation_events(
+    tables: Tables | Sequence[Tables],
+    file: PolicyFile,
+    names: Sequence[str],
+    options: dict[str, Any],
+) -> tuple[TableEvents, RelationTraces]:
+    """Open tables for the atoms of policies with variables.
+
+    Args:
+        tables: as `open_tables` takes them.
+        file: the policies.
+        names: the atoms that they use.
+        options: the options of `open_tables`, which take precedence over what the file says.
+
+    Returns:
+        The events, and what makes time-points of them.
+    """
+    shown = shown_arguments(file, names)
+    traces = RelationTraces(file, shown)
+    if file.time is not None:
+        options.setdefault("time", file.time)
+    if file.event is not None:
+        options.setdefault("event", file.event)
+    if file.pattern is not None:
+        options.setdefault("pattern", file.pattern)
+    events = open_tables(
+        tables, names, policies=file, partitions=traces.columns, shown=traces.shown, **options
+    )
+    return events, traces

@@ -9,7 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from mtlmon.checking.outputs import FIXED, ROW_COLUMNS, unique_columns
+from mtlmon.checking.policy_facts import PolicyFacts
 from mtlmon.policy.predicates.kinds import DECLARED, NUMBERS
+from mtlmon.relational.atoms import cell_word
 from mtlmon.relational.cells import value_text
 from mtlmon.relational.running import HOLDS, HOLDS_FOR
 from mtlmon.tables.answer_columns import VARIABLE_TYPES, VariableColumns, answer_parts
@@ -17,17 +19,19 @@ from mtlmon.tables.verdicts import ROW_FIELDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from typing import Protocol
+    from typing import Literal, Protocol
 
     from numpy.typing import NDArray
 
     from mtlmon.arrays.native import KeyTable
-    from mtlmon.checking.policy_facts import PolicyFacts
     from mtlmon.checking.row_files import RowFiles
     from mtlmon.checking.row_tracking import FoundRows
     from mtlmon.relational.native import AnswerBlock
+    from mtlmon.relational.plan import Plan
     from mtlmon.tables.answer_columns import AnswerParts
     from mtlmon.tables.columns.times import Times
+
+    Wanted = Literal["all", "boolean", "false", "first", "none"]
 
     class KnownRows(Protocol):
         """The rows of time-points."""
@@ -40,7 +44,7 @@ if TYPE_CHECKING:
             """Return the rows of time-points, by their numbers."""
 
 
-__all__ = ["ValuationTable"]
+__all__ = ["ValuationTable", "valuation_table"]
 
 _KINDS = {kind.name: kind for kind in DECLARED.values()}
 _VIOLATED = 0
@@ -210,3 +214,36 @@ def kinds_of_columns(variables: Sequence[Sequence[tuple[str, str]]]) -> dict[str
             if known != kind:
                 found[name] = "float" if {known, kind} <= NUMBERS else "text"
     return found
+
+
+def valuation_table(
+    made: Plan,
+    times: Times | None,
+    wanted: Wanted,
+    point_rows: KnownRows | None = None,
+    *,
+    more: Sequence[str] = (),
+) -> ValuationTable:
+    """Return what makes batches of the answers about the policies of a plan.
+
+    Args:
+        made: the plan.
+        times: the log's notation of times, or None if it has the time-stamps.
+        wanted: which answers are wanted.
+        point_rows: the rows of time-points, if the batches tell them.
+        more: the names of columns that whoever takes the batches adds.
+    """
+    return ValuationTable(
+        [one.name for one in made.named_policies],
+        [
+            tuple(zip(one.variables, map(cell_word, one.kinds), strict=True))
+            for one in made.named_policies
+        ],
+        made.texts,
+        times,
+        has_true=wanted in {"all", "boolean"},
+        facts=PolicyFacts(made.named_policies),
+        point_rows=point_rows,
+        more=more,
+        key_widths=[len(one.key) for one in made.named_policies],
+    )

@@ -94,7 +94,7 @@ class Conditions:
             file, [{ROWS: self._computed}], inner, environment, shown=[self.shown_names]
         )
         if self._streams.has_ticks:
-            raise MtlmonError("streams at ticks need a whole log: check_tables has them")
+            raise MtlmonError("streams at ticks need a whole log: mtlmon.check has them")
         self._count = 0
         self._clock = 0
         self.keep: int | None = 0

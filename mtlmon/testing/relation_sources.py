@@ -112,7 +112,7 @@ def table_events(
         order: puts the rows into the order of time; None if they are in order.
     """
     __tracebackhide__ = True
-    from mtlmon.tables.relation_check import relation_events
+    from mtlmon.tables.relation_traces import relation_events
     from mtlmon.testing.columns import time_column
 
     monitor = recording.monitor

@@ -123,7 +123,7 @@ def subject_of(
     if len(file.policies) != 1:
         raise MtlmonError(
             f"the text has {len(file.policies)} policies, but a trace is checked against one: "
-            "mtlmon.testing.policies() makes a parameter of each, and check_tables takes several"
+            "mtlmon.testing.policies() makes a parameter of each, and mtlmon.check takes several"
         )
     (policy,) = file.policies
     _require_events(file)
@@ -157,7 +157,7 @@ def _require_events(file: PolicyFile) -> None:
         )
     if policy.clock is not None:
         raise MtlmonError(
-            f"the policy is on {policy.clock}, but a trace has events only: use check_tables"
+            f"the policy is on {policy.clock}, but a trace has events only: use mtlmon.check"
         )
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from mtlmon.policy import parse_policies
+from mtlmon.policy import PolicyFile, parse_policies
 from mtlmon.tables import open_tables
-from tests.doors import LogCheck, TraceKeys, VerdictTable, shown_messages
+from tests.doors import LogCheck, Messages, TraceKeys, VerdictTable, shown_names
 
 
 def relayed(
@@ -77,3 +77,29 @@ def relayed(
         for _ in check.end(source, "last"):
             take()
     return found
+
+
+def shown_messages(
+    check: LogCheck, file: PolicyFile, verdicts: str
+) -> list[dict[Any, list[str]]] | None:
+    """Let a check make the messages of triggers; return the names of the values that they need.
+
+    Args:
+        check: the check.
+        file: its policies.
+        verdicts: which verdicts are wanted.
+
+    Returns:
+        For each partition the names in `PolicyFile.shown`; None if there are no messages.
+    """
+    if verdicts == "none" or all(policy.message is None for policy in check.policies):
+        return None
+    of_policies, clocks = check.partitions.of_policies, check.clocks
+    check.messages = Messages(
+        check.policies,
+        of_policies,
+        clocks,
+        keeps_first=verdicts == "first",
+        repeats_ticks=check.repeats_ticks,
+    )
+    return shown_names(file, check.policies, of_policies, clocks, has_values=False)

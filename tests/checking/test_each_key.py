@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+import mtlmon
 from mtlmon import Monitor
-from mtlmon.tables import check_tables
 from tests.traces import EndTime
 
 POLICIES = {
@@ -39,7 +39,7 @@ def test_policies_are_checked_for_each_key(end_time: EndTime) -> None:
         cuts = sorted(source.sample(range(len(rows)), min(3, len(rows))))
         parts = [table.slice(first, last - first)
                  for first, last in zip([0, *cuts], [*cuts, len(rows)], strict=True)]  # fmt: skip
-        found = check_tables(parts, text, end_time=end_time, mode="naive").to_arrow().to_pylist()
+        found = mtlmon.check(text, parts, end_time=end_time, mode="naive").to_arrow().to_pylist()
         said = {
             name: sorted(
                 (one["time"], one["offset"], one["verdict"], one["user"], one["host"])

@@ -11,11 +11,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from mtlmon import check as check_log
 from mtlmon.errors import MemoryLimitError
-from mtlmon.tables import check_tables
 from tests.checking.relaying import relayed
 from tests.cli.process import mtlmon
 from tests.doors import checking_idle_keys as idle_keys
+from tests.tables.begun import judging_of
 
 RULES = """\
 key user
@@ -83,7 +84,7 @@ def test_messages_are_those_of_the_rows(
             first += size
         end: Any = source.choice([None, "last", "inf"])
         options: dict[str, Any] = {"verdicts": verdicts, "mode": mode, "end_time": end}
-        found = check_tables(parts, RULES, **options).to_arrow().to_pylist()
+        found = check_log(RULES, parts, **options).to_arrow().to_pylist()
         assert [one["message"] for one in found] == expected(rows, found), seed
         told.update(one["policy"] for one in found if one["message"] is not None)
     assert set(told) == set(MESSAGES) or verdicts == "first"
@@ -101,9 +102,9 @@ def test_keys_that_get_other_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyP
         paths.append(str(path))
     text = "atom late = n % 3 = 0\natom q = n < 0\n"
     text += 'policy p per user: late IMPLIES EVENTUALLY[0,90] q message "{user} {n}"\n'
-    check = check_tables(paths, text, end_time="inf", verdicts="false")
+    check = check_log(text, paths, end_time="inf", verdicts="false")
     found = check.to_arrow().to_pylist()
-    assert check.log_check.keys_forgotten[0] > 50
+    assert judging_of(check).check.keys_forgotten[0] > 50
     assert [one["message"] for one in found] == [f"u{n} {n}" for n in range(0, 240, 3)]
 
 
@@ -112,7 +113,7 @@ def test_the_first_violation_is_told_much_later() -> None:
     table = pa.table({"ts": range(0, 200, 2), "n": range(100)})
     text = "policy long: n = 0 IMPLIES EVENTUALLY[0,150] n = 70\n"
     text += 'policy short: n = 1 IMPLIES EVENTUALLY[0,3] n = 99 message "{n}"\n'
-    (found,) = check_tables(table.to_batches(5), text, verdicts="first").to_arrow().to_pylist()
+    (found,) = check_log(text, table.to_batches(5), verdicts="first").to_arrow().to_pylist()
     assert (found["policy"], found["time"], found["message"]) == ("short", 2, "1")
 
 
@@ -145,7 +146,7 @@ def test_messages_go_on(tmp_path: Path, verdicts: Any) -> None:
             lines = [",".join(map(str, row.values())) for row in rows[first : first + 8]]
             path.write_text("\n".join(["ts,user,what,n", *lines, ""]))
             paths.append(str(path))
-        found = check_tables(paths, RULES, verdicts=verdicts).to_arrow().to_pylist()
+        found = check_log(RULES, paths, verdicts=verdicts).to_arrow().to_pylist()
         assert [one["message"] for one in found] == expected(rows, found)
         assert any(one["message"] for one in found)
         again = relayed(paths, RULES, verdicts)
@@ -164,7 +165,7 @@ def test_what_is_decided_is_forgotten() -> None:
         }
     )
     for batches, fits in [(table.to_batches(1_000), True), ([table], False)]:
-        check = check_tables(batches, text, verdicts="false", max_memory="1M")
+        check = check_log(text, batches, verdicts="false", max_memory="1M")
         if fits:
             assert check.to_arrow().num_rows == 0
         else:

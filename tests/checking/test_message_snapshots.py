@@ -7,11 +7,11 @@ from typing import Literal
 
 import pytest
 
+import mtlmon
 from mtlmon.errors import SnapshotError
 from mtlmon.policy import parse_policies
-from mtlmon.tables import check_tables
-from tests.checking.relaying import relayed
-from tests.doors import LogCheck, shown_messages
+from tests.checking.relaying import relayed, shown_messages
+from tests.doors import LogCheck
 
 FIRST = """\
 key k
@@ -41,7 +41,7 @@ def test_messages_go_on(
     tmp_path: Path, text: str, verdicts: Literal["first", "false"], count: int
 ) -> None:
     paths = write(tmp_path)
-    expected = check_tables(paths, text, verdicts=verdicts).to_arrow().to_pylist()
+    expected = mtlmon.check(text, paths, verdicts=verdicts).to_arrow().to_pylist()
     assert all(one["message"] for one in expected)
     # Keys a and b are busy from 2 and 3 until 19.
     assert len(expected) == count

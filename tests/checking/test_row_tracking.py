@@ -13,13 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import mtlmon
 from mtlmon import MtlmonError, SnapshotError
-from mtlmon.tables import check_tables
 from tests.checking.relaying import relayed
 from tests.doors import Names, Origins, RowFile, RowPlaces, RowTracker, VerdictRows, VerdictTable
 from tests.doors import checking_idle_keys as idle_keys
 from tests.doors import checking_late_origins as late_origins
 from tests.reference.row_numbers import LogRow, files_of_rows, time_points
+from tests.tables.begun import judging_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -77,7 +78,7 @@ def write(files: list[list[LogRow]], directory: Path) -> list[str]:
 
 def check(paths: list[str], **options: Any) -> list[dict[str, Any]]:
     options = {"event": "e", "on_error": "skip", "end_time": "last", **options}
-    rows: list[dict[str, Any]] = check_tables(paths, POLICIES, **options).to_arrow().to_pylist()
+    rows: list[dict[str, Any]] = mtlmon.check(POLICIES, paths, **options).to_arrow().to_pylist()
     return rows
 
 
@@ -150,26 +151,26 @@ def test_rows_of_any_files(
 def test_memory_is_that_of_undecided_time_points(tmp_path: Path, has_sorted: bool) -> None:
     path = tmp_path / "log.csv"
     path.write_text("ts,e\n" + "".join(f"{number // 10},q\n" for number in range(20_000)))
-    found = check_tables(
-        str(path), "policy a: p IMPLIES EVENTUALLY[0,9] q", event="e", rows=True, sort=has_sorted
+    found = mtlmon.check(
+        "policy a: p IMPLIES EVENTUALLY[0,9] q", str(path), event="e", rows=True, sort=has_sorted
     )
     found.to_arrow()
-    tracker = found.log_check.row_tracker
+    tracker = judging_of(found).check.row_tracker
     assert tracker is not None
     assert not len(tracker._places)
-    waiting = check_tables(
-        str(path), "policy a: EVENTUALLY[0,9] p", event="e", rows=True, verdicts="false",
+    waiting = mtlmon.check(
+        "policy a: EVENTUALLY[0,9] p", str(path), event="e", rows=True, verdicts="false",
         mode="naive",
     )  # fmt: skip
     waiting.to_arrow()
-    tracker = waiting.log_check.row_tracker
+    tracker = judging_of(waiting).check.row_tracker
     assert tracker is not None
     assert len(tracker._places) == 100
 
 
 def test_frames_count_from_0() -> None:
     table = pa.table({"ts": [1, 1, 5], "p": [True, False, True], "file": ["a", "b", "a"]})
-    found = check_tables(table, "policy a: NOT p", rows=True, key="file").to_arrow()
+    found = mtlmon.check("policy a: NOT p", table, rows=True, key="file").to_arrow()
     assert found.column_names[:3] == ["policy", "key_file", "time"]
     assert found.to_pylist() == [
         {"policy": "a", "key_file": key, "time": time, "offset": 0, "verdict": verdict,
@@ -180,7 +181,7 @@ def test_frames_count_from_0() -> None:
 
 def test_an_equivalence_has_the_row_of_its_own_time_point() -> None:
     table = pa.table({"ts": [1, 1, 2], "p": [True, True, False], "q": [False, False, True]})
-    found = check_tables(table, "p IMPLIES EVENTUALLY[1,5] q", rows=True).to_arrow().to_pylist()
+    found = mtlmon.check("p IMPLIES EVENTUALLY[1,5] q", table, rows=True).to_arrow().to_pylist()
     assert [(one["offset"], one["reference"], one["row"]) for one in found] == [
         (1, "1:0", 1),
         (0, None, 0),
@@ -190,10 +191,10 @@ def test_an_equivalence_has_the_row_of_its_own_time_point() -> None:
 
 def test_no_verdicts_take_no_memory() -> None:
     table = pa.table({"ts": [1, 2], "p": [True, False]})
-    found = check_tables(table, "EVENTUALLY p", rows=True, verdicts="none")
+    found = mtlmon.check("EVENTUALLY p", table, rows=True, verdicts="none")
     assert found.to_arrow().num_rows == 0
-    assert found.log_check.row_tracker is not None
-    assert not found.log_check.row_tracker.held_bytes
+    assert judging_of(found).check.row_tracker is not None
+    assert not judging_of(found).check.row_tracker.held_bytes
 
 
 LATER = """\
@@ -229,12 +230,12 @@ def test_rows_that_wait_for_later_values(
         "event": "e",
         "on_error": "skip",
     }
-    check = check_tables(paths, LATER, rows=True, **options)
+    check = mtlmon.check(LATER, paths, rows=True, **options)
     found = check.to_arrow().to_pylist()
     named = [{**one, "policy": LATER_KEYS[one["policy"]]} for one in found]
     hold_rows(named, files, paths, is_sorted=False)
     plain = [{k: v for k, v in one.items() if k not in ("file", "row")} for one in found]
-    assert plain == check_tables(paths, LATER, **options).to_arrow().to_pylist()
+    assert plain == mtlmon.check(LATER, paths, **options).to_arrow().to_pylist()
     if end_time == "inf" and verdicts == "all":
         assert len(found) == 4 * sum(row.time_stamp is not None for file in files for row in file)
 
@@ -245,9 +246,9 @@ def test_rows_that_have_waited_cannot_be_left_out(tmp_path: Path) -> None:
     path.write_text(f"ts,x\n1,1\n1,{2**62}\n1,{2**62}\n1,3\n")
     asked: dict[str, Any] = {"on_error": "skip", "end_time": "inf"}
     policy = "policy a: x + x.next(or: 0) > 9"
-    assert check_tables(str(path), policy, **asked).to_arrow().num_rows == 3
+    assert mtlmon.check(policy, str(path), **asked).to_arrow().num_rows == 3
     with pytest.raises(MtlmonError, match=r"stamp 1: x \+ .*; such rows cannot be left out"):
-        check_tables(str(path), policy, rows=True, **asked).to_arrow()
+        mtlmon.check(policy, str(path), rows=True, **asked).to_arrow()
 
 
 @pytest.mark.parametrize("verdicts", ["all", "false", "first"])
@@ -276,7 +277,7 @@ def test_files_are_closed_when_the_first_violation_is_found(tmp_path: Path) -> N
     for number, file in enumerate(files):
         file.write_text(f"ts,p\n{number},0\n")
     paths = list(map(str, files))
-    found = check_tables(paths, "p", verdicts="first")
+    found = mtlmon.check("p", paths, verdicts="first")
     assert found.to_arrow().num_rows == 1
     opened = [one for one in gc.get_objects() if isinstance(one, io.FileIO) and not one.closed]
     assert not [one for one in opened if one.name in paths]
@@ -311,9 +312,9 @@ def test_keys_that_get_other_numbers(
         files.append(rows)
     paths = write(files, tmp_path)
     policies = "policy response per user: p IMPLIES EVENTUALLY[0,90] q\n"
-    check = check_tables(paths, policies, event="e", rows=True, end_time="inf", verdicts=verdicts)
+    check = mtlmon.check(policies, paths, event="e", rows=True, end_time="inf", verdicts=verdicts)
     found = [{"host": None, **one} for one in check.to_arrow().to_pylist()]
-    assert check.log_check.keys_forgotten[0] > 50
+    assert judging_of(check).check.keys_forgotten[0] > 50
     assert sum(one["verdict"] is False for one in found) == 84
     hold_rows(found, files, paths, is_sorted=False)
 
@@ -324,7 +325,7 @@ def test_lines_with_a_pattern(tmp_path: Path, is_sorted: bool, condition: str) -
     path = tmp_path / "log.txt"
     path.write_text("-- begin\n1 a\n\n2 b\n-- middle\n-- again\n3 a\n")
     pattern = r"^(?P<ts>\d+) (?P<what>\w+)"
-    check = check_tables(str(path), condition, pattern=pattern, rows=True, sort=is_sorted)
+    check = mtlmon.check(condition, str(path), pattern=pattern, rows=True, sort=is_sorted)
     assert check.to_arrow().column("row").to_pylist() == [2, 4, 7]
 
 

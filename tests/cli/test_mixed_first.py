@@ -14,7 +14,7 @@ pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed
 import pyarrow as pa
 from pyarrow import csv
 
-from mtlmon.tables import check_tables
+import mtlmon
 from tests.cli.test_mixed_policies import TABLE_ATOMS
 from tests.doors import LogCheck, checking_text_logs
 
@@ -157,9 +157,9 @@ def test_it_is_that_of_all_verdicts(
             table = csv.read_csv(log)
             single = table.to_batches(max_chunksize=1)
             for tables in str(log), pa.RecordBatchReader.from_batches(table.schema, single):
-                check = check_tables(
-                    tables,
+                check = mtlmon.check(
                     rules.read_text(),
+                    tables,
                     verdicts="first",
                     end_time="inf" if end_time == "inf" else None,
                     time_points="stamp" if form == "stamps" else "row",

@@ -16,10 +16,12 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mtlmon import check as check_log
 from mtlmon.errors import MtlmonError, TableError
-from mtlmon.tables import check_tables, open_tables
+from mtlmon.tables import open_tables
 from tests.cli.process import Ended, Live, mtlmon
 from tests.doors import READY, line_pattern, pair_names, pair_values
+from tests.tables.begun import events_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -83,16 +85,16 @@ def test_lines_are_rows_of_what_their_groups_match(
     with NamedTemporaryFile("wb", suffix=".log") as file:
         file.write(text.encode())
         file.flush()
-        found = check_tables(file.name, POLICY, pattern=PATTERN, key="who")
+        found = check_log(POLICY, file.name, pattern=PATTERN, key="who")
         if any(lines) and not table.num_rows:
             with pytest.raises(TableError, match="no line matches the pattern; the first one is"):
                 found.to_arrow()
             return
         verdicts = found.to_arrow().to_pylist()
-        assert found.events.rows == table.num_rows
-        assert found.events.unmatched == sum(bool(line) for line in lines) - table.num_rows
+        assert events_of(found).rows == table.num_rows
+        assert events_of(found).unmatched == sum(bool(line) for line in lines) - table.num_rows
     if table.num_rows and table["n"].null_count < table.num_rows:
-        assert verdicts == check_tables(table, POLICY, key="who").to_arrow().to_pylist()
+        assert verdicts == check_log(POLICY, table, key="who").to_arrow().to_pylist()
 
 
 def test_the_command_reads_lines(tmp_path: Path) -> None:
@@ -407,9 +409,9 @@ def test_log_ins_to_openssh(tmp_path: Path) -> None:
     log = tmp_path / "auth.log"
     log.write_text(OPENSSH)
     shown = "{result} {method} {invalid} {user} {client} {port} {repeated}"
-    check = check_tables(
-        str(log),
+    check = check_log(
         f'unit s\natom all = pid > 0\ntrigger t: all message "{shown}"',
+        str(log),
         pattern="sshd:2015",
     )
     rows = check.to_arrow().to_pylist()
@@ -419,7 +421,7 @@ def test_log_ins_to_openssh(tmp_path: Path) -> None:
         "Failed password null eve 192.0.2.7 1 5",
         "Accepted publickey null ann 192.0.2.9 42 null",
     ]
-    assert rows[0]["time"] == 1_449_730_548 and check.events.unmatched == 3
+    assert rows[0]["time"] == 1_449_730_548 and events_of(check).unmatched == 3
 
 
 def test_access_logs_of_several_names() -> None:
@@ -448,7 +450,7 @@ def test_quotes_and_blanks_in_access_logs(tmp_path: Path) -> None:
     log.write_text(QUOTED_ACCESS)
     shown = "{user}|{method}|{path}|{protocol}|{status}"
     text = f'unit s\natom all = status > 0\ntrigger t: all message "{shown}"'
-    check = check_tables(str(log), text, pattern="combined")
+    check = check_log(text, str(log), pattern="combined")
     assert [row["message"] for row in check.to_arrow().to_pylist()] == [
         '-|POST|/a\\"b|HTTP/1.1|200',
         "ann smith|POST|/a|HTTP/1.1|500",
@@ -456,7 +458,7 @@ def test_quotes_and_blanks_in_access_logs(tmp_path: Path) -> None:
         '""|GET|/|H\\"|404',
         "-|null|null|null|400",
     ]
-    assert check.events.unmatched == 0
+    assert events_of(check).unmatched == 0
 
 
 def test_quotes_in_errors_of_nginx() -> None:
@@ -499,7 +501,7 @@ def open_tables_of(log: str, pattern: str, names: list[str]) -> list[tuple[objec
         text = (
             f'trigger t: ts_known message "{shown}"\natom ts_known = {names[0]} is not null or true'
         )
-        check = check_tables(path, text, pattern=pattern)
+        check = check_log(text, path, pattern=pattern)
         rows = check.to_arrow().to_pylist()
         types = read_line_schema(path, pattern)
     found = []

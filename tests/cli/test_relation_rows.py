@@ -14,7 +14,7 @@ pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed
 
 import pyarrow as pa
 
-from mtlmon.tables import check_tables
+from mtlmon import check as check_log
 from tests.cli.process import mtlmon
 from tests.cli.test_context import expected
 from tests.cli.test_mixed_policies import MIXED, TABLE_ATOMS, WITH_VARIABLES
@@ -188,12 +188,12 @@ def test_data_frames_have_indices(tmp_path: Path, rules: list[str], verdicts: st
 
     frame = csv.read_csv(logs[0])
     single = pa.RecordBatchReader.from_batches(frame.schema, frame.to_batches(max_chunksize=1))
-    by_name = check_tables(str(logs[0]), text, rows=True, verdicts=verdicts)  # type: ignore[arg-type]
+    by_name = check_log(text, str(logs[0]), rows=True, verdicts=verdicts)  # type: ignore[arg-type]
     named = by_name.to_arrow().to_pylist()
     assert named
     for row in named:
         assert (row["file"], row["row"]) == places[row["time"]][row["offset"]]
     for one in frame, single:
-        check = check_tables(one, text, rows=True, verdicts=verdicts)  # type: ignore[arg-type]
+        check = check_log(text, one, rows=True, verdicts=verdicts)  # type: ignore[arg-type]
         found = check.to_arrow().to_pylist()
         assert [{**row, "file": None, "row": row["row"] - 2} for row in named] == found

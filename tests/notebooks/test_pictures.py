@@ -14,7 +14,7 @@ from mtlmon.policy import parse_policies
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
 
-from mtlmon.tables import check_tables  # noqa: E402
+import mtlmon  # noqa: E402
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -159,8 +159,8 @@ def table() -> Any:
 
 
 def test_check_as_a_table() -> None:
-    check = check_tables(table(), "p IMPLIES EVENTUALLY[0,5] q")
-    for _ in check:
+    check = mtlmon.check("p IMPLIES EVENTUALLY[0,5] q", table())
+    for _ in check.batches():
         pass
     assert cells(check._repr_html_()) == [
         ["policy", "time-points", "violations", "part", "undecided"],
@@ -182,12 +182,11 @@ policy never: NOT (fails > 100)
 def test_check_shows_the_first_violations_of_each_policy() -> None:
     users = ["ann", "bob<b>", "cy"] * 4
     rows = pa.table({"ts": list(range(12)), "user": users, "ok": [False] * 12})
-    check = check_tables(rows, KEYS, rows=True)
+    check = mtlmon.check(KEYS, rows, rows=True)
     before = cells(check._repr_html_())
-    assert before[0] == ["policy", "time-points", "violations", "part", "undecided"]
-    assert [row[1:3] for row in before[1:]] == [["0", "0"]] * 3
+    assert before == [["policy", "time-points", "violations", "part", "undecided"]]
     next(check)
-    for _ in check:
+    for _ in check.batches():
         pass
     html = check._repr_html_()
     assert cells(html)[4:] == [
@@ -214,7 +213,7 @@ def test_check_shows_the_values_that_violate_policies_with_variables() -> None:
         "policy known: pay(u) IMPLIES ONCE open(u)"
     )
     for text in policies, f'{policies}\npolicy paid "payments": event == "pay"':
-        check = check_tables(rows, text)
+        check = mtlmon.check(text, rows)
         check.to_arrow()
         shown = cells(check._repr_html_())
         reason = "violates pay(u) IMPLIES ONCE open(u)"
@@ -227,11 +226,11 @@ def test_check_shows_the_values_that_violate_policies_with_variables() -> None:
 def test_verdicts_as_frames() -> None:
     pandas = pytest.importorskip("pandas", reason="pandas is not installed")
     polars = pytest.importorskip("polars", reason="polars is not installed")
-    rows = check_tables(table(), "p").to_arrow().to_pylist()
-    frame = check_tables(table(), "p").to_pandas()
+    rows = mtlmon.check("p", table()).to_arrow().to_pylist()
+    frame = mtlmon.check("p", table()).to_pandas()
     assert isinstance(frame, pandas.DataFrame)
     assert frame["verdict"].tolist() == [row["verdict"] for row in rows]
-    other = check_tables(table(), "p").to_polars()
+    other = mtlmon.check("p", table()).to_polars()
     assert isinstance(other, polars.DataFrame)
     assert other.to_dicts() == rows
     verdicts = Monitor("p").feed([1, 2], [[True], [False]])

@@ -15,9 +15,10 @@ pa = pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not inst
 
 from pyarrow import feather, parquet  # noqa: E402
 
+import mtlmon  # noqa: E402
 from mtlmon import MtlmonError, PolicyError  # noqa: E402
 from mtlmon.policy import parse_policies  # noqa: E402
-from mtlmon.tables import check_tables, open_tables  # noqa: E402
+from mtlmon.tables import open_tables  # noqa: E402
 from tests.tables.reading import all_rows  # noqa: E402
 
 TYPES = {
@@ -91,7 +92,7 @@ def test_arrays_of_json(tmp_path: Path) -> None:
         'policy a: "admin" in tags\npolicy b: user not in tags\n'
         "policy c: count[0,9](user in tags) = 1"
     )
-    found = check_tables(path, text).to_arrow().to_pylist()
+    found = mtlmon.check(text, path).to_arrow().to_pylist()
     verdicts = {(row["policy"], row["time"]): row["verdict"] for row in found}
     assert [verdicts["a", time] for time in range(1, 6)] == [True, False, False, False, False]
     assert [verdicts["b", time] for time in range(1, 6)] == [False, True, False, False, False]
@@ -121,7 +122,7 @@ def test_types_are_checked(condition: str, message: str) -> None:
         }
     )
     with pytest.raises((PolicyError, MtlmonError), match=message):
-        check_tables(table, f"atom p = {condition}\npolicy a: p").to_arrow()
+        mtlmon.check(f"atom p = {condition}\npolicy a: p", table).to_arrow()
 
 
 @pytest.mark.parametrize(

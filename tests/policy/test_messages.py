@@ -232,14 +232,14 @@ def test_triggers_have_messages_at_their_own_time_points(tmp_path: Path) -> None
 
 
 def test_tables_that_are_checked_in_python_have_messages(tmp_path: Path) -> None:
-    from mtlmon.tables import check_tables
+    from mtlmon import check as check_log
 
     log = tmp_path / "log.csv"
     log.write_text(ROWS)
-    table = check_tables(log, FILE, verdicts="false").to_arrow()
+    table = check_log(FILE, log, verdicts="false").to_arrow()
     found = [text for text in table["message"].to_pylist() if text is not None]
     assert found == [one[-1] for one in MESSAGES if one[-1] is not None]
-    first = check_tables(log, FILE, verdicts="first").to_arrow().to_pylist()
+    first = check_log(FILE, log, verdicts="first").to_arrow().to_pylist()
     assert [row["message"] for row in first] == [MESSAGES[0][-1]]
 
 

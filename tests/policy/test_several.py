@@ -15,9 +15,9 @@ pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed
 
 import pyarrow as pa
 
+import mtlmon
 from mtlmon.errors import MtlmonError, PolicyError
 from mtlmon.policy import PolicyFile, check_files, load_policies, parse_policies
-from mtlmon.tables import check_tables
 from tests.doors import JoinedText, Waiting, line_text, source_at
 
 # What x and y may be in a file; where nothing declares them, they are Boolean columns of the log.
@@ -76,7 +76,7 @@ def rows(seed: int) -> pa.Table:
 
 def verdicts(file: PolicyFile, table: pa.Table) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = (
-        check_tables(table, file, resolve=True, end_time="inf").to_arrow().to_pylist()
+        mtlmon.check(file, table, resolve=True, end_time="inf").to_arrow().to_pylist()
     )
     return found
 
@@ -227,7 +227,7 @@ def test_the_key_of_a_run_replaces_those_of_files() -> None:
     file, _ = check_files([(one, "a.mtl"), (other, "b.mtl")])
 
     def keys(**options: Any) -> dict[str, set[tuple[str, ...]]]:
-        found = check_tables(rows(3), file, **options).to_arrow().to_pylist()
+        found = mtlmon.check(file, rows(3), **options).to_arrow().to_pylist()
         return {
             policy.name or "": {
                 tuple(name for name in "vwu" if row.get(name) is not None)
@@ -277,7 +277,7 @@ def test_atoms_with_arguments_of_a_table_are_scoped() -> None:
 
 
 def verdicts_of(file: PolicyFile, table: pa.Table) -> list[dict[str, Any]]:
-    found = check_tables(table, file, end_time="inf").to_arrow().to_pylist()
+    found = mtlmon.check(file, table, end_time="inf").to_arrow().to_pylist()
     return sorted(found, key=lambda row: (row["policy"], row["time"]))
 
 
@@ -387,7 +387,7 @@ def test_files_with_variables_say_what_they_say_by_themselves(seed: int) -> None
     assert not errors
 
     def answers(given: PolicyFile) -> dict[str, list[dict[str, Any]]]:
-        found = check_tables(table, given, verdicts="false", end_time="inf").to_arrow().to_pylist()
+        found = mtlmon.check(given, table, verdicts="false", end_time="inf").to_arrow().to_pylist()
         by_policy: dict[str, list[dict[str, Any]]] = {}
         for row in found:
             shown = {name: value for name, value in row.items() if value is not None}
@@ -427,11 +427,11 @@ def test_paths_and_texts_that_look_like_paths(tmp_path: Path) -> None:
     log = pa.table({"ts": [1, 2], "v": [1, 2]})
     names = [policy.name for policy in load_policies([path]).policies]
     assert [policy.name for policy in load_policies(str(path)).policies] == names == ["big"]
-    wanted = check_tables(log, path.read_text()).to_arrow()
+    wanted = mtlmon.check(path.read_text(), log).to_arrow()
     for policies in path, [path], [str(path)]:
-        assert check_tables(log, policies).to_arrow() == wanted
+        assert mtlmon.check(policies, log).to_arrow() == wanted
     other = tmp_path / "rules"
     other.write_text("v > 1\n")
     for text in str(path), "rules.mtl", str(other):
         with pytest.raises(MtlmonError, match=r"looks like a path: pass pathlib.Path\("):
-            check_tables(log, text)
+            mtlmon.check(text, log)

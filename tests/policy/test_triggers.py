@@ -8,9 +8,9 @@ pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed
 
 import pyarrow as pa
 
+import mtlmon
 from mtlmon.errors import FormulaError, PolicyError
 from mtlmon.policy import parse_policies
-from mtlmon.tables import check_tables
 
 ROWS = pa.table(
     {
@@ -27,7 +27,7 @@ def violations(text: str, **options: object) -> list[tuple[int, str | None]]:
     found = []
     for size in (1, 2, 5):
         batches = pa.RecordBatchReader.from_batches(ROWS.schema, ROWS.to_batches(size))
-        table = check_tables(batches, text, **options).to_arrow().to_pylist()  # type: ignore[arg-type]
+        table = mtlmon.check(text, batches, **options).to_arrow().to_pylist()  # type: ignore[arg-type]
         found.append(
             [(row["time"], row.get("message")) for row in table if row["verdict"] is False]
         )

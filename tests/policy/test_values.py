@@ -15,10 +15,10 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
+import mtlmon
 from mtlmon import Formula, FormulaError, Monitor, atom, eventually, once, parse
 from mtlmon.policy import values
 from mtlmon.policy.values import Value, avg, column, count, quantile, value
-from mtlmon.tables import check_tables
 from mtlmon.testing import LiveMonitor, assert_holds
 from tests.doors import Expression, parse_expression, written_with_conditions
 from tests.doors import predicates_operators as ops
@@ -111,10 +111,10 @@ def test_formulas_join_conditions_and_atoms() -> None:
 def test_tables_are_checked_as_with_the_text() -> None:
     formula = (avg("speed", 0, "2m") < 25) >> once(column("kind") == "jam", 0, "1m")
     text = 'avg[0,2m](speed) < 25 IMPLIES ONCE[0,1m] kind = "jam"'
-    found = check_tables(ROWS, formula, resolution="s").to_arrow()
-    assert found == check_tables(ROWS, text, resolution="s").to_arrow()
+    found = mtlmon.check(formula, ROWS, resolution="s").to_arrow()
+    assert found == mtlmon.check(text, ROWS, resolution="s").to_arrow()
     assert found["verdict"].to_pylist() == [True, True, True, True]
-    found = check_tables(ROWS, count(atom("bad"), 1, "3m") < 1, resolution="s").to_arrow()
+    found = mtlmon.check(count(atom("bad"), 1, "3m") < 1, ROWS, resolution="s").to_arrow()
     assert found["verdict"].to_pylist() == [True, False, False, False]
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import mtlmon
 from mtlmon.errors import MtlmonError, TableError
 from mtlmon.policy import load_policies, parse_policies
-from mtlmon.tables import check_tables, open_tables
+from mtlmon.tables import open_tables
 from tests.doors import NOTHING, Plans, Query, Source, main, nodes
 from tests.reference import relations as reference
 from tests.relations import texts
@@ -277,7 +277,7 @@ def test_look_ups(
     reader = pa.RecordBatchReader.from_batches(SCHEMA, batches)
     ticks = [
         (row["time"], row["verdict"])
-        for batch in check_tables(reader, load_policies([path]))
+        for batch in mtlmon.check(load_policies([path]), reader).batches()
         for row in batch.to_pylist()
     ]
     times = [

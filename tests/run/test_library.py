@@ -173,7 +173,7 @@ def test_what_is_not_said_is_the_same() -> None:
         ({"progress": True}, r"check\(\) has no option progress, which is for terminals"),
         ({"resolve": 1}, r"check\(resolve=...\) takes True or False, not 1"),
         ({"lateness": True}, r"check\(lateness=...\) takes a number or a text, not True"),
-        ({"time": 3}, r"check\(time=...\) takes a text, not 3"),
+        ({"time": 3}, r"check\(time=...\) takes a text or a list of texts, not 3"),
     ],
 )
 def test_keywords_that_are_wrong(given: dict[str, Any], message: str) -> None:

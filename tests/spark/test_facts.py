@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import mtlmon
 from mtlmon.spark import monitor, monitor_files, monitor_partitions, monitor_stream, monitor_trace
-from mtlmon.tables import check_tables
 from tests.spark.streams import state_store
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ NAMES = ["policy", "time", "verdict", "severity", "text"]
 
 def told(spark: SparkSession, policies: str, names: list[str], **options: Any) -> list[Any]:
     table = spark.createDataFrame(ROWS, SCHEMA).toArrow()
-    found = check_tables(table, policies, resolve=True, end_time="inf", **options).to_arrow()
+    found = mtlmon.check(policies, table, resolve=True, end_time="inf", **options).to_arrow()
     return sorted((tuple(row.values()) for row in found.select(names).to_pylist()), key=repr)
 
 

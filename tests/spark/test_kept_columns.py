@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import mtlmon
 from mtlmon.errors import MtlmonError, TableError
 from mtlmon.spark import TiesWarning, monitor
-from mtlmon.tables import check_tables
 from tests.doors import KeptRows, verdict_type
 from tests.spark.test_monitor import configured
 
@@ -66,8 +66,8 @@ def rows_of(verdicts: DataFrame, names: list[str]) -> list[tuple[Any, ...]]:
 def test_rows_are_those_of_one_machine(spark: SparkSession, tmp_path: Path, batch: int) -> None:
     paths = write_files(tmp_path, 1, [40, 0, 1, 60])
     names = ["policy", "user", "time", "offset", "verdict", "message", "file", "row"]
-    check = check_tables(
-        list(map(str, paths)), POLICIES, key="user", rows=True, resolve=True, end_time="inf"
+    check = mtlmon.check(
+        POLICIES, list(map(str, paths)), key="user", rows=True, resolve=True, end_time="inf"
     )
     told = check.to_arrow().select(names).to_pylist()
     expected = sorted((tuple(row.values()) for row in told), key=repr)

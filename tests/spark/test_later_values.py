@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("pyspark", reason="pyspark (mtlmon[spark]) is not installed")
 
+import mtlmon
 from mtlmon.errors import TableError
 from mtlmon.spark import (
     RowCounts,
@@ -22,7 +23,6 @@ from mtlmon.spark import (
     register,
     resolve_verdicts,
 )
-from mtlmon.tables import check_tables
 from tests.spark.streams import put, state_store, streaming
 from tests.spark.test_clocks import CUTS, by_name, found_in_order, run_query, verdicts_of
 from tests.spark.test_key_streams import Query
@@ -188,7 +188,7 @@ def test_data_frames(spark: SparkSession, end_time: EndTime) -> None:
 
 def truth_of(log: Any, text: str, names: set[str], end_time: EndTime) -> Any:
     """The verdicts of one machine on some policies."""
-    check = check_tables(table(log), text, resolve=True, end_time=end_time)
+    check = mtlmon.check(text, table(log), resolve=True, end_time=end_time)
     return counted([row for row in check.to_arrow().to_pylist() if row["policy"] in names])
 
 

@@ -17,6 +17,7 @@ pytest.importorskip("pyspark", reason="pyspark (mtlmon[spark]) is not installed"
 
 from pyspark.errors import PythonException
 
+from mtlmon import check as check_log
 from mtlmon import query
 from mtlmon.errors import MtlmonError
 from mtlmon.policy import load_policies
@@ -27,7 +28,6 @@ from mtlmon.spark import (
     monitor_partitions,
     monitor_stream,
 )
-from mtlmon.tables import check_tables
 from tests.cli.process import mtlmon
 from tests.doors import OrderedRows, compile_policies, event_source
 from tests.doors import streams_atoms as stream_atoms
@@ -150,7 +150,7 @@ policy seen: lanes[].n < 3
         found = monitor(frame, policies, **options).collect()
     texts = {"car", "road"}
     schema = pa.schema({name: pa.string() if name in texts else pa.int64() for name in rows[0]})
-    wanted = check_tables(pa.Table.from_pylist(rows, schema), policies, **options)
+    wanted = check_log(policies, pa.Table.from_pylist(rows, schema), **options)
     answers = verdicts(found)
     assert answers == verdicts(wanted.to_arrow().to_pylist())
     assert {one[-1] for one in answers if one[0] == "seen"} == {True, False}
@@ -253,9 +253,9 @@ def test_changes_for_one_key_after_the_other(
     options: Any = {"resolution": "s", "time_unit": "s"}
     wanted = [
         tuple(row[name] for name in names)
-        for batch in check_tables(
-            pa.Table.from_pylist(rows, schema), file, resolve=True, end_time=end_time, **options
-        )
+        for batch in check_log(
+            file, pa.Table.from_pylist(rows, schema), resolve=True, end_time=end_time, **options
+        ).batches()
         for row in batch.to_pylist()
     ]
     policies = compile_policies(

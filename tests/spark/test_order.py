@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import mtlmon
 from mtlmon.errors import ExecutorError, MtlmonError, TableError
 from mtlmon.spark import (
     RowCounts,
@@ -24,7 +25,6 @@ from mtlmon.spark import (
     plain_errors,
     resolve_verdicts,
 )
-from mtlmon.tables import check_tables
 from tests.doors import Events, Letters, TieFinder
 
 if TYPE_CHECKING:
@@ -74,10 +74,10 @@ def rows_of_trace(seed: int, count: int, key: str = "a") -> list[dict[str, Any]]
 def one_machine(
     rows: Sequence[dict[str, Any]], end_time: EndTime = None, **options: Any
 ) -> list[tuple[Any, ...]]:
-    """What `check_tables` says of rows in their order."""
-    table = check_tables(
-        pa.Table.from_pylist(list(rows)),
+    """What `mtlmon.check` says of rows in their order."""
+    table = mtlmon.check(
         POLICIES,
+        pa.Table.from_pylist(list(rows)),
         resolve=True,
         end_time=end_time,
         **options,

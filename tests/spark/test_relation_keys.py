@@ -10,6 +10,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark (mtlmon[spark]) is not installed")
 
+import mtlmon
 from mtlmon.errors import ExecutorError, MtlmonError, PolicyError
 from mtlmon.relational.slicing import Statistics
 from mtlmon.spark import (
@@ -20,7 +21,6 @@ from mtlmon.spark import (
     plain_errors,
     relation_statistics,
 )
-from mtlmon.tables import check_tables
 from tests.spark.streams import put, state_store
 from tests.spark.test_relation_streams import counted, forget_end, run
 
@@ -75,7 +75,7 @@ def frame(spark: SparkSession, rows: list[dict[str, Any]]) -> DataFrame:
 
 def truth(rows: list[dict[str, Any]], text: str, **options: Any) -> Any:
     table = pa.Table.from_pylist(sorted(rows, key=lambda row: row["ts"]), ARROW)
-    check = check_tables(table, text, time_points="stamp", **options)
+    check = mtlmon.check(text, table, time_points="stamp", **options)
     return counted(check.to_arrow().to_pylist())
 
 

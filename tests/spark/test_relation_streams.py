@@ -13,10 +13,10 @@ pytest.importorskip("pyspark", reason="pyspark (mtlmon[spark]) is not installed"
 
 from pyspark.errors import StreamingQueryException
 
+import mtlmon
 from mtlmon.errors import ExecutorError, MtlmonError, SnapshotError
 from mtlmon.relational.slicing import Statistics
 from mtlmon.spark import RowCounts, latest_verdicts, monitor_stream, plain_errors
-from mtlmon.tables import check_tables
 from tests.spark.streams import put, state_store
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def truth(
     """What one machine says that knows all rows, and that time goes on up to `end`."""
     ordered = sorted(rows, key=lambda row: row["ts"])
     table = pa.Table.from_pylist(ordered, ARROW)
-    check = check_tables(table, text, time_points="stamp", end_time=end, **options)
+    check = mtlmon.check(text, table, time_points="stamp", end_time=end, **options)
     return counted(check.to_arrow().to_pylist())
 
 

@@ -12,6 +12,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark (mtlmon[spark]) is not installed")
 
+import mtlmon
 from mtlmon.errors import ExecutorError, MtlmonError
 from mtlmon.relational.slicing import Statistics
 from mtlmon.spark import (
@@ -22,7 +23,6 @@ from mtlmon.spark import (
     plain_errors,
     relation_statistics,
 )
-from mtlmon.tables import check_tables
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -111,7 +111,7 @@ def truth(rows: list[dict[str, Any]], policies: str, **options: Any) -> Counter[
     """What one machine says."""
     ordered = sorted(rows, key=lambda row: row["ts"])
     table = pa.Table.from_pylist(ordered, ARROW)
-    check = check_tables(table, policies, time_points="stamp", **options)
+    check = mtlmon.check(policies, table, time_points="stamp", **options)
     return counted(check.to_arrow().to_pylist())
 
 
@@ -205,7 +205,7 @@ def test_values_of_all_kinds_are_split_alike(spark: SparkSession) -> None:
     table = pa.Table.from_pylist(sorted(rows, key=lambda row: row["ts"]), schema)
     df = spark.createDataFrame(table.to_pandas()[["ts", "what", "level", "amount", "when"]])
     df = df.selectExpr("ts", "what", "cast(level as bigint) level", "amount", "when")
-    expected = check_tables(table, text, time_points="stamp").to_arrow()
+    expected = mtlmon.check(text, table, time_points="stamp").to_arrow()
     assert len({row["a"] for row in expected.to_pylist()} - {None}) == 3
     with plain_errors():
         rows_found = monitor(df, text, slices=8).toArrow()
@@ -236,7 +236,7 @@ def test_values_of_all_kinds_are_split_alike(spark: SparkSession) -> None:
         find number: of(y)
         find other: paid(y)
     """
-    expected = counted(check_tables(table, text, time_points="stamp").to_arrow().to_pylist())
+    expected = counted(mtlmon.check(text, table, time_points="stamp").to_arrow().to_pylist())
     assert found(df, text, slices=2) == expected
 
 

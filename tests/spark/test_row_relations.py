@@ -12,9 +12,9 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark (mtlmon[spark]) is not installed")
 
+import mtlmon
 from mtlmon import Verdict, resolve
 from mtlmon.errors import MtlmonError, SnapshotError
-from mtlmon.tables import check_tables
 from mtlmon.verdict_arrays import VerdictArray, verdict_type
 from tests.doors import (
     NO_SETTINGS,
@@ -236,9 +236,9 @@ def truth(text: str, folder: Path, rows: Sequence[Cell], end: int) -> list[str]:
     rows = sorted(rows, key=lambda row: (row[0], place_of(row[2])))
     cells = [{"ts": ts, "k": k, "v": v, "n": place_of(v)} for ts, k, v in rows]
     (folder / "truth.mtl").write_text(text)
-    check = check_tables(
-        pa.Table.from_pylist(cells, TABLE),
+    check = mtlmon.check(
         folder / "truth.mtl",
+        pa.Table.from_pylist(cells, TABLE),
         resolve=True,
         end_time=end - 1,
         time_unit="s",

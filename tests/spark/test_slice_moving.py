@@ -11,8 +11,8 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark (mtlmon[spark]) is not installed")
 
+import mtlmon
 from mtlmon.relational.slicing import Statistics
-from mtlmon.tables import check_tables
 from tests.doors import HERE, key_width, written_name
 from tests.reference.slicing import slices_of
 from tests.relational.slicing.test_moving import OPERATORS
@@ -118,7 +118,7 @@ class Case:
 
     def truth(self, rows: list[Row], end: int) -> Counter[tuple[Any, ...]]:
         table = pa.Table.from_pylist(sorted(rows, key=lambda row: row["ts"]), self.schema)
-        check = check_tables(table, self.text, time_points="stamp", end_time=end)
+        check = mtlmon.check(self.text, table, time_points="stamp", end_time=end)
         return Counter(
             (
                 row["policy"],

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 pytest.importorskip("pyspark", reason="pyspark (mtlmon[spark]) is not installed")
 
+import mtlmon
 from mtlmon.errors import SnapshotError
 from mtlmon.policy import parse_policies
 from mtlmon.relational.slicing import Statistics
-from mtlmon.tables import check_tables
 from tests.doors import (
     ATOM,
     END,
@@ -140,7 +140,7 @@ def counted(found: Sequence[pa.RecordBatch]) -> Counter[tuple[Any, ...]]:
 
 def truth(rows: Sequence[dict[str, Any]], end: int) -> Counter[tuple[Any, ...]]:
     table = pa.Table.from_pylist(sorted(rows, key=lambda row: row["ts"]), SCHEMA)
-    check = check_tables(table, FILE, time_points="stamp", end_time=end)
+    check = mtlmon.check(FILE, table, time_points="stamp", end_time=end)
     return Counter(
         ("abcde".index(row["policy"]), row["time"], row["verdict"], row["x"], row["y"])
         for row in check.to_arrow().to_pylist()

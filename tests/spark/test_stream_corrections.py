@@ -17,10 +17,10 @@ pytest.importorskip("pyspark", reason="pyspark (mtlmon[spark]) is not installed"
 
 from pyspark.errors import StreamingQueryException
 
+import mtlmon
 from mtlmon.errors import SnapshotError
 from mtlmon.policy import parse_policies
 from mtlmon.spark import monitor_stream
-from mtlmon.tables import check_tables
 from tests.doors import (
     DELETED,
     INSERTED,
@@ -182,7 +182,7 @@ def truth(text: str, folder: Path, rows: Sequence[Cell], end: int) -> list[str]:
     (folder / "truth.mtl").write_text(text)
     options: dict[str, Any] = {"resolve": True, "end_time": end - 1, "time_unit": "s"}
     table = pa.Table.from_pylist(cells, TABLE)
-    check = check_tables(table, folder / "truth.mtl", **options)
+    check = mtlmon.check(folder / "truth.mtl", table, **options)
     return sorted(
         repr((row["policy"], row.get("k"), row["time"], row["offset"], row["verdict"]))
         for row in check.to_arrow().to_pylist()

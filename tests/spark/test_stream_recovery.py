@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 import pytest
 
+import mtlmon
 from mtlmon import Monitor, resolve
-from mtlmon.tables import check_tables
 from tests.reference.late_stream import Row, history_of
 from tests.spark import stream_to_files
 from tests.spark.stream_to_files import (
@@ -118,7 +118,7 @@ def related(of_key: Mapping[str, Sequence[dict[str, Any]]], horizon: int) -> set
     rows.sort(key=lambda row: (row["ts"], row["number"]))
     columns = {"key": pa.string(), "ts": pa.int64(), "what": pa.string(), "number": pa.int32()}
     table = pa.Table.from_pylist(rows, pa.schema(columns))
-    check = check_tables(table, RELATED, resolve=True, end_time=horizon - 1)
+    check = mtlmon.check(RELATED, table, resolve=True, end_time=horizon - 1)
     return {
         Verdict(row["policy"], row["key"], row["time"], row["offset"], row["verdict"])
         for row in check.to_arrow().to_pylist()
@@ -316,7 +316,7 @@ def valuations(contents: Sequence[Sequence[dict[str, Any]]]) -> set[tuple[Any, .
         horizon = max(horizon, *(row["ts"] for row in rows))
     due = sorted((row for row in taken if row["ts"] < horizon), key=lambda row: row["ts"])
     options: dict[str, Any] = {"event": "what", "time_points": "stamp", "end_time": horizon - 1}
-    check = check_tables(pa.Table.from_pylist(due), CORRECTED, **options)
+    check = mtlmon.check(CORRECTED, pa.Table.from_pylist(due), **options)
     return {
         (row["policy"], row["time"], row["verdict"], row["k"], row["n"], row["m"])
         for row in check.to_arrow().to_pylist()

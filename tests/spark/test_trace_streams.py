@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("pyspark", reason="pyspark (mtlmon[spark]) is not installed")
 
+import mtlmon
 from mtlmon import once
 from mtlmon.errors import MtlmonError, PolicyError, TableError
 from mtlmon.policy.values import avg, column
@@ -27,7 +28,6 @@ from mtlmon.spark import (
     monitor_partitions,
     register,
 )
-from mtlmon.tables import check_tables
 from tests.doors import EventSource, OrderedRows, check_schema, compile_policies, event_source
 from tests.streams.programs import CELLS, SCHEMA, Writer
 
@@ -104,7 +104,7 @@ def source_of(text: str, on_error: Literal["stop", "skip"] = "stop") -> EventSou
 def truth(table: Any, text: str, **options: Any) -> Counter[tuple[Any, ...]]:
     """The verdicts of one machine."""
     options.setdefault("end_time", "inf")
-    check = check_tables(table, text, resolve=True, **options)
+    check = mtlmon.check(text, table, resolve=True, **options)
     return counted(check.to_arrow().to_pylist())
 
 
@@ -239,7 +239,7 @@ def test_one_key_after_the_other_in_every_way_in(spark: SparkSession, tmp_path: 
     of_files = rows_of(monitor_files(spark, files, text, end_time="inf"))
     for number, path in enumerate(files):
         own = [{**row, "file": None} for row in of_files if row["file"] == path]
-        expected_rows = check_tables(table(rows[number::2]), text, resolve=True, end_time="inf")
+        expected_rows = mtlmon.check(text, table(rows[number::2]), resolve=True, end_time="inf")
         given = expected_rows.to_arrow().to_pylist()
         assert counted(own) == counted([{**row, "file": None} for row in given])
     lines = rows_of(monitor_files(spark, tmp_path / "three.log", "count[0,1](p) < 2"))

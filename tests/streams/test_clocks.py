@@ -14,14 +14,15 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from mtlmon import check as check_log
 from mtlmon import parse
 from mtlmon.errors import MtlmonError
-from mtlmon.tables import check_tables
 from tests.cli.kills import run_killed
 from tests.cli.process import mtlmon
 from tests.doors import streams_atoms as stream_atoms
 from tests.reference.evaluator import evaluate
 from tests.streams.programs import PERIODS, SCHEMA, Row, StreamText, Texts, Writer, rows
+from tests.tables.begun import events_of, judging_of
 from tests.traces import EndTime, Event, Prefix
 
 FORMULAS = [
@@ -189,7 +190,7 @@ def verdicts_of(table: pa.Table) -> Verdicts:
 def checked(file: File, log: Sequence[Row], end_time: EndTime, size: int) -> Verdicts:
     table = table_of(log)
     reader = pa.RecordBatchReader.from_batches(table.schema, table.to_batches(size))
-    check = check_tables(reader, file.text, resolve=True, end_time=end_time)
+    check = check_log(file.text, reader, resolve=True, end_time=end_time)
     return verdicts_of(check.to_arrow())
 
 
@@ -221,9 +222,9 @@ def test_checks_are_those_of_the_reference(
 def long_gap(monkeypatch: pytest.MonkeyPatch, rows: dict[str, list[int]], text: str) -> list[bool]:
     """The verdicts of one policy, where few ticks may be computed at once."""
     monkeypatch.setattr(stream_atoms, "MOST_TICKS", 1000)
-    check = check_tables(pa.table(rows), text, end_time="last")
+    check = check_log(text, pa.table(rows), end_time="last")
     found = [row["verdict"] for row in check.to_arrow().to_pylist()]
-    assert check.log_check.memory.peak < 40 << 20
+    assert judging_of(check).check.memory.peak < 40 << 20
     return found
 
 
@@ -250,11 +251,11 @@ LARGE = pa.table(
 
 
 def test_an_overflow_at_a_tick_ends_the_check() -> None:
-    check = check_tables(LARGE, SUMS)
+    check = check_log(SUMS, LARGE)
     found = []
     message = r"at the tick 10 of k a: .* overflows 64 bits; on_error='skip' leaves such ticks out"
     with pytest.raises(MtlmonError, match=message):
-        for batch in check:
+        for batch in check.batches():
             found += batch.to_pylist()
     assert [row["time"] for row in found] == [1, 2, 3, 5]
 
@@ -266,7 +267,7 @@ def test_ticks_that_overflow_are_left_out(
 ) -> None:
     monkeypatch.setattr(stream_atoms, "MOST_TICKS", most_ticks)
     reader = pa.RecordBatchReader.from_batches(LARGE.schema, LARGE.to_batches(size))
-    check = check_tables(reader, SUMS, on_error="skip")
+    check = check_log(SUMS, reader, on_error="skip")
     found = verdicts_of(check.to_arrow())
     assert {name: verdict for name, verdict in found.items() if name[0] != "all"} == {
         ("small", "b", 10, 0): True,
@@ -281,8 +282,8 @@ def test_ticks_that_overflow_are_left_out(
         ("seen", "a", 40, 0): True,
         ("seen", "b", 40, 0): True,
     }
-    assert check.events.points_left_out == 1
-    assert "at the tick 10 of k a: sum[0,9](x) overflows 64 bits" in str(check.events.errors[0])
+    assert events_of(check).points_left_out == 1
+    assert "at the tick 10 of k a: sum[0,9](x) overflows 64 bits" in str(events_of(check).errors[0])
 
 
 @pytest.mark.parametrize("size", [1, 2, 100])
@@ -292,33 +293,33 @@ def test_no_verdict_is_repeated_at_ticks_that_are_left_out(size: int, verdicts: 
     rows = pa.table({"ts": [1, 12, 13, 41, 75], "x": [1, 2**62, 2**62, 8, 0]})
     reader = pa.RecordBatchReader.from_batches(rows.schema, rows.to_batches(size))
     text = "stream s = sum[0,19](x, or: 0) every 10\npolicy small on every 10: s < 5"
-    check = check_tables(reader, text, on_error="skip", verdicts=verdicts)
+    check = check_log(text, reader, on_error="skip", verdicts=verdicts)
     found = [(row["time"], row["verdict"]) for row in check.to_arrow().to_pylist()]
     wanted = [(10, True), (40, True), (50, False), (60, False), (70, True)]
     assert found == [one for one in wanted if verdicts == "all" or not one[1]]
     (counts,) = check.counts.values()
     assert (counts.true, counts.false) == (3, 2)
-    assert check.events.points_left_out == 2
+    assert events_of(check).points_left_out == 2
 
 
 def test_many_ticks_that_overflow_take_no_longer_than_they_are_many(tmp_path: Path) -> None:
     """A sum over everything that overflows does so at all later ticks."""
     rows = pa.table({"ts": [1, 2, 4_000], "x": [2**62, 2**62, 1]})
     text = "policy small on every 2: sum[0,*)(x) < 5\npolicy row: x > 0"
-    check = check_tables(rows, text, on_error="skip")
+    check = check_log(text, rows, on_error="skip")
     assert len(check.to_arrow()) == 3
-    assert check.events.points_left_out == 1_999
-    assert len(check.events.errors) == 10
+    assert events_of(check).points_left_out == 1_999
+    assert len(events_of(check).errors) == 10
 
 
 def test_rows_that_overflow_bring_ticks_back() -> None:
     """Without the row that one partition refuses, nothing overflows at a tick of another."""
     rows = pa.table({"ts": [1, 2, 3, 15], "k": ["a"] * 4, "x": [1, 2**62, 2**62, 0]})
     text = "policy tick per none on every 10: sum[0,9](x) < 2\npolicy row per k: sum[0,9](x) >= 0\n"
-    check = check_tables(rows, text, on_error="skip")
+    check = check_log(text, rows, on_error="skip")
     found = [(row["policy"], row["time"]) for row in check.to_arrow().to_pylist()]
     assert found == [("row", 1), ("row", 2), ("tick", 10), ("row", 15)]
-    assert (check.events.skipped, check.events.points_left_out) == (1, 0)
+    assert (events_of(check).skipped, events_of(check).points_left_out) == (1, 0)
 
 
 TEXT = """\

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import mtlmon
 from mtlmon.errors import SnapshotError
-from mtlmon.tables import check_tables
 from tests.doors import streams_native as native
 from tests.streams.programs import Row, StreamText, Texts, Tick, evaluated, rows, ticking_programs
 from tests.streams.test_ticks import CUTS, expected, in_batches, require_same
@@ -411,7 +411,7 @@ def test_messages_are_repeated_where_values_stay() -> None:
     rows_of = pa.table({"ts": [5, 6, 22, 100, 190], "k": ["a", "b", "a", "a", "b"]})
     for size in (1, 2, 5):
         reader = pa.RecordBatchReader.from_batches(rows_of.schema, rows_of.to_batches(size))
-        check = check_tables(reader, text, verdicts="false")
+        check = mtlmon.check(text, reader, verdicts="false")
         found = [
             (row["time"], row["message"]) for row in check.to_arrow().to_pylist() if row["k"] == "a"
         ]

@@ -18,14 +18,15 @@ pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed
 import pyarrow as pa
 from pyarrow import csv, parquet
 
+from mtlmon import check as check_log
 from mtlmon.errors import MtlmonError
-from mtlmon.tables import check_tables
 from tests.cli.kills import run_killed
 from tests.cli.process import mtlmon
 from tests.doors import checking_idle_keys as idle_keys
 from tests.doors import checking_text_logs as text_logs
 from tests.doors import cli_command as command
 from tests.doors import formats_rows as blocks
+from tests.tables.begun import events_of
 
 POLICIES = """\
 unit s
@@ -199,7 +200,7 @@ def test_files(suffix: str, size: int, tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(blocks, "FIRST_BLOCK_BYTES", size)
     monkeypatch.setattr(blocks, "BLOCK_BYTES", size)
     path = write(ROWS, tmp_path / f"log.{suffix}", max(1, size // 64))
-    found = check_tables(path, POLICIES, resolve=True, end_time="inf").to_arrow()
+    found = check_log(POLICIES, path, resolve=True, end_time="inf").to_arrow()
     assert verdicts(found) == EXPECTED
 
 
@@ -209,7 +210,7 @@ def test_batches(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(idle_keys, "_IDLE_KEYS", 1)
     table = table_of(ROWS)
     reader = pa.RecordBatchReader.from_batches(table.schema, table.to_batches(size))
-    assert verdicts(check_tables(reader, POLICIES, resolve=True, end_time="inf").to_arrow()) == (
+    assert verdicts(check_log(POLICIES, reader, resolve=True, end_time="inf").to_arrow()) == (
         EXPECTED
     )
 
@@ -219,7 +220,7 @@ def test_rows_can_be_sorted() -> None:
     # rows with equal times keep their order
     order = sorted(range(len(ROWS)), key=lambda place: -times[place])
     table = table_of([ROWS[place] for place in order])
-    found = check_tables(table, POLICIES, resolve=True, end_time="inf", sort=True).to_arrow()
+    found = check_log(POLICIES, table, resolve=True, end_time="inf", sort=True).to_arrow()
     assert verdicts(found) == EXPECTED
 
 
@@ -304,12 +305,12 @@ def test_rows_that_overflow_are_no_rows(
     kept, refused = kept_rows(rows)
     assert len(refused) > 10
     path = write(rows, tmp_path / f"log.{suffix}", max(1, size // 64))
-    wanted = check_tables(table_of(kept), SUMS, resolve=True).to_arrow()
-    check = check_tables(path, SUMS, resolve=True, on_error="skip")
+    wanted = check_log(SUMS, table_of(kept), resolve=True).to_arrow()
+    check = check_log(SUMS, path, resolve=True, on_error="skip")
     assert check.to_arrow().to_pylist() == wanted.to_pylist()
-    assert check.events.skipped == len(refused)
+    assert events_of(check).skipped == len(refused)
     with pytest.raises(MtlmonError, match="overflows 64 bits") as raised:
-        check_tables(path, SUMS, resolve=True).to_arrow()
+        check_log(SUMS, path, resolve=True).to_arrow()
     place = f":{refused[0] + (2 if suffix == 'csv' else 1)}: "
     assert place in str(raised.value) or suffix == "parquet"
     totals = defaultdict(list)
@@ -348,9 +349,9 @@ def test_files_with_columns_of_two_types(
     text = "unit s\npolicy p: sum[0,1h](x) < 6\npolicy q: x.hold() >= 4 AND max[0,*](x) = 4"
     if message is not None:
         with pytest.raises(MtlmonError, match=message):
-            check_tables(paths, text).to_arrow()
+            check_log(text, paths).to_arrow()
         return
-    found = check_tables(paths, text).to_arrow().to_pylist()
+    found = check_log(text, paths).to_arrow().to_pylist()
     values = first + second
     seen = [[one for one in values[: i + 1] if one is not None] for i in range(4)]
     wanted = {"p": [bool(one) and sum(one) < 6 for one in seen]}
@@ -366,7 +367,7 @@ def test_columns_without_values(name: str) -> None:
     more = pa.table({"ts": [3, 4], "x": [2.0, 2.0]})
     text = f"unit s\npolicy p: {name}[0,9](x) is null\npolicy q: {name}[0,9](x, or: 5) = 5"
     for tables in ([table, more], [table, more, table.set_column(0, "ts", pa.array([5, 6]))]):
-        found = check_tables(tables, text).to_arrow()["verdict"].to_pylist()
+        found = check_log(text, tables).to_arrow()["verdict"].to_pylist()
         empty = 3 if name == "var" else 2
         assert found[: 2 * empty] == [True] * 2 * empty
         assert found[2 * empty] is False
@@ -513,7 +514,7 @@ def test_time_between_rows_is_compared_with_a_length_of_time() -> None:
     policy more: 10m < gap implies gap in (11m, 20min)
     """
     for resolution in ("s", "m"):
-        checked = check_tables(rows, file, time="at", resolution=resolution)
+        checked = check_log(file, rows, time="at", resolution=resolution)
         verdicts = checked.to_arrow().to_pylist()
         found = {
             name: [row["verdict"] for row in verdicts if row["policy"] == name]
@@ -521,4 +522,4 @@ def test_time_between_rows_is_compared_with_a_length_of_time() -> None:
         }
         assert found == {"less": [True, True, True, False], "more": [True] * 4}
     with pytest.raises(MtlmonError, match="10m has a unit, but the unit"):
-        check_tables(rows, file, time="at")
+        check_log(file, rows, time="at")

@@ -10,8 +10,9 @@ pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed
 
 import pyarrow as pa
 
-from mtlmon.tables import check_tables
+import mtlmon
 from tests.doors import checking_idle_keys as idle_keys
+from tests.tables.begun import judging_of
 
 POLICIES = """\
 key k
@@ -44,12 +45,12 @@ def test_forgotten_keys_change_no_verdict(
     text: str, forgets: bool, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = _rows(seed)
-    kept = check_tables(rows, text)
+    kept = mtlmon.check(text, rows)
     expected = sorted(map(str, kept.to_arrow().to_pylist()))
-    assert sum(kept.log_check.keys_forgotten) == 0
+    assert sum(judging_of(kept).check.keys_forgotten) == 0
     monkeypatch.setattr(idle_keys, "_IDLE_KEYS", 8)
     reader = pa.RecordBatchReader.from_batches(rows.schema, rows.to_batches(max_chunksize=50))
-    forgetting = check_tables(reader, text)
+    forgetting = mtlmon.check(text, reader)
     found = sorted(map(str, forgetting.to_arrow().to_pylist()))
     assert found == expected
-    assert (forgetting.log_check.keys_forgotten[0] > 0) is forgets
+    assert (judging_of(forgetting).check.keys_forgotten[0] > 0) is forgets

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import mtlmon
 from mtlmon.errors import MtlmonError
-from mtlmon.tables import check_tables
 from tests.streams.programs import Row, Tick, all_ticks_computed, evaluated
 from tests.streams.test_due_ticks import filled
 from tests.streams.test_templates import CUTS, FOLDS, SCHEMA, File, as_floats, rows
@@ -143,7 +143,7 @@ VIEWS = "stream n = count[0,10]() per product as id every 10 until sold_out = id
 
 
 def verdicts(text: str, **options: Any) -> list[tuple[str, int, bool, str | None]]:
-    table = check_tables(ROWS, VIEWS + text, **options).to_arrow().to_pylist()
+    table = mtlmon.check(VIEWS + text, ROWS, **options).to_arrow().to_pylist()
     return [
         (row["policy"], row["time"], row["verdict"], row.get("message"))
         for row in table

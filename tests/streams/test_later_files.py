@@ -15,10 +15,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from mtlmon import check as check_log
 from mtlmon import parse, streams
 from mtlmon.errors import MtlmonError
 from mtlmon.policy import parse_policies
-from mtlmon.tables import check_tables
 from tests.cli.kills import run_killed
 from tests.cli.process import mtlmon
 from tests.doors import StreamAtoms, Waiting, bounds_of
@@ -90,7 +90,7 @@ def test_checks_are_those_of_the_reference(
     wanted = expected(file, log, end_time)
     table = table_of(log)
     reader = pa.RecordBatchReader.from_batches(table.schema, table.to_batches(size))
-    check = check_tables(reader, file.text, resolve=True, end_time=end_time)
+    check = check_log(file.text, reader, resolve=True, end_time=end_time)
     try:
         found = verdicts_of(check.to_arrow())
     except MtlmonError as error:
@@ -100,7 +100,7 @@ def test_checks_are_those_of_the_reference(
     others = file.text.replace("policy later", "policy row2").replace(
         f": {file.formulas[0]}", ": b0"
     )
-    row = verdicts_of(check_tables(table, others, resolve=True, end_time=end_time).to_arrow())
+    row = verdicts_of(check_log(others, table, resolve=True, end_time=end_time).to_arrow())
     for name, verdict in row.items():
         if name[0] == "row":
             assert found[name] == verdict

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import mtlmon
 from mtlmon.errors import MtlmonError, PolicyError, SnapshotError
-from mtlmon.tables import check_tables
 from tests.doors import StreamProgram, TickError
 from tests.reference.later_values import Gone
 from tests.streams.programs import (
@@ -179,7 +179,7 @@ def test_what_cannot_look_at_later_values(text: str, message: str) -> None:
         line for line in STREAMS.splitlines() if text[0] == line[7] or text[0] == "s"
     )
     with pytest.raises(PolicyError, match=message):
-        check_tables(ROWS, f"{streams}\npolicy p: {text} > 3").to_arrow()
+        mtlmon.check(f"{streams}\npolicy p: {text} > 3", ROWS).to_arrow()
 
 
 @pytest.mark.parametrize(
@@ -192,12 +192,12 @@ def test_what_cannot_look_at_later_values(text: str, message: str) -> None:
 )
 def test_clocks_that_cannot_wait(text: str, message: str) -> None:
     with pytest.raises(PolicyError, match=message):
-        check_tables(ROWS, text).to_arrow()
+        mtlmon.check(text, ROWS).to_arrow()
 
 
 def test_what_is_about_the_time_of_the_whole_log() -> None:
     text = "policy p: x.next() > 3"
     with pytest.raises(MtlmonError, match="the first violation is not possible where a policy"):
-        check_tables(ROWS, text, verdicts="first")
+        mtlmon.check(text, ROWS, verdicts="first").finish()
     with pytest.raises(MtlmonError, match="advancing all keys with time is not possible"):
-        check_tables(ROWS, text, advance_every=3)
+        mtlmon.check(text, ROWS, advance_every=3).finish()

@@ -12,13 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import mtlmon
 from mtlmon import streams
 from mtlmon.errors import MtlmonError, PolicyError, RowError
-from mtlmon.tables import check_tables
 from tests.doors import StreamProgram
 from tests.doors import predicates_own_aggregates as own_aggregates
 from tests.reference.aggregates import in_window
 from tests.streams.programs import SCHEMA, Row, Texts, predicate, rows
+from tests.tables.begun import events_of
 
 WINDOWS = [(0, 0), (0, 3), (1, 4), (0, None), (2, None), (0, 7)]
 
@@ -122,7 +123,7 @@ TABLE = pa.table({"ts": [1, 2, 3, 15], "k": ["a", "a", "b", "a"], "x": [1, 0, 4,
 
 def test_they_work_in_policies_and_at_ticks() -> None:
     text = "key k\npolicy p: total[0,5](x) < 1002\npolicy t on every 10: total[0,9](x) = 1002"
-    found = check_tables(TABLE, text).to_arrow().to_pylist()
+    found = mtlmon.check(text, TABLE).to_arrow().to_pylist()
     assert [(row["policy"], row["k"], row["time"], row["verdict"]) for row in found] == [
         *(("p", "a", 1, True), ("p", "a", 2, False), ("p", "b", 3, False)),
         *(("t", "a", 10, True), ("t", "b", 10, False), ("p", "a", 15, False)),
@@ -137,10 +138,10 @@ def test_errors_of_functions_are_errors_of_rows() -> None:
     )
     text = "key k\npolicy p: inverted[0,5](x) > 0"
     with pytest.raises(MtlmonError, match=message):
-        check_tables(TABLE, text).to_arrow()
-    check = check_tables(TABLE, text, on_error="skip")
+        mtlmon.check(text, TABLE).to_arrow()
+    check = mtlmon.check(text, TABLE, on_error="skip")
     assert len(check.to_arrow()) == 3
-    assert check.events.skipped == 1
+    assert events_of(check).skipped == 1
     streams.register_aggregate("odd", lambda x: x, lambda a, b: a / 0, lambda a: a)
     with pytest.raises(RowError, match="combine of aggregate odd has failed with ZeroDivision"):
         streams.compile("stream s = odd[0,5](x)", TABLE.schema).evaluate(TABLE)

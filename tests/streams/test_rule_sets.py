@@ -17,8 +17,8 @@ pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed
 
 import pyarrow as pa
 
+import mtlmon
 from mtlmon.policy import parse_policies
-from mtlmon.tables import check_tables
 
 RULES = Path(__file__).parents[2] / "examples" / "rules"
 
@@ -229,9 +229,9 @@ def test_rules_find_what_queries_find(name: str) -> None:
     rules = [policy.name or "" for policy in parse_policies(text).policies]
     assert rules == list(EXPECTED[name]), "a rule without a query"
     text_rules = re.sub("(?m)^pattern .*", "", text)
-    check = check_tables(
-        read_by_pattern(name, log),
+    check = mtlmon.check(
         text_rules,
+        read_by_pattern(name, log),
         time="ts" if name == "hosts" else "time",
         verdicts="false",
     )

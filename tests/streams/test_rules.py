@@ -16,7 +16,7 @@ pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed
 
 import pyarrow as pa
 
-from mtlmon.tables import check_tables
+import mtlmon
 
 POLICIES = """\
 unit ms
@@ -96,7 +96,7 @@ def make_log(count: int) -> pa.Table:
 def test_rules_find_what_queries_find() -> None:
     duckdb = pytest.importorskip("duckdb")
     log = make_log(6_000)
-    check = check_tables(log, POLICIES, verdicts="false")
+    check = mtlmon.check(POLICIES, log, verdicts="false")
     found: dict[str, list[int]] = {name: [] for name in VIOLATIONS}
     for row in check.to_arrow().to_pylist():
         found[row["policy"]].append(row["time"])
@@ -124,8 +124,8 @@ def test_rules_find_what_pandas_finds() -> None:
     # The row that is exactly so old belongs to the window.
     fails = groups["failed"].rolling("120s", closed="both").sum().reset_index()
     totals = groups["total"].rolling("600s", closed="both").sum().reset_index()
-    check = check_tables(frame[log.column_names], POLICIES, verdicts="none")
-    for _ in check:
+    check = mtlmon.check(POLICIES, frame[log.column_names], verdicts="none")
+    for _ in check.batches():
         pass
     assert check.counts["brute_force"].false == int((fails["failed"] >= 8).sum()) > 10
     assert check.counts["leak"].false == int((totals["total"] > 60_000).sum()) > 10

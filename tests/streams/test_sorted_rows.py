@@ -10,10 +10,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from mtlmon import check as check_log
 from mtlmon.errors import TableError
-from mtlmon.tables import check_tables
 from tests.cli.process import mtlmon
 from tests.doors import RowStore
+from tests.tables.begun import events_of
 
 POLICIES = """\
 unit s
@@ -56,10 +57,8 @@ def batches(rows: list[dict[str, Any]], size: int) -> pa.RecordBatchReader:
 @pytest.mark.parametrize("memory", [1, 1 << 12, 1 << 28])
 def test_checks_are_those_of_the_sorted_log(size: int, memory: int) -> None:
     rows = shuffled(300)
-    wanted = check_tables(batches(in_order(rows), 100), POLICIES, end_time="inf").to_arrow()
-    check = check_tables(
-        batches(rows, size), POLICIES, end_time="inf", sort=True, sort_memory=memory
-    )
+    wanted = check_log(POLICIES, batches(in_order(rows), 100), end_time="inf").to_arrow()
+    check = check_log(POLICIES, batches(rows, size), end_time="inf", sort=True, sort_memory=memory)
     assert check.to_arrow().to_pylist() == wanted.to_pylist()
 
 
@@ -97,11 +96,11 @@ def test_errors_name_the_place_in_the_log(tmp_path: Path) -> None:
     text = "policy p: sum[0,1](x) < 3"
     message = r"log.csv:4: sum\[0,1\]\(x\) overflows 64 bits"
     with pytest.raises(TableError, match=message):
-        check_tables(str(log), text, sort=True).to_arrow()
-    check = check_tables(str(log), text, sort=True, on_error="skip")
+        check_log(text, str(log), sort=True).to_arrow()
+    check = check_log(text, str(log), sort=True, on_error="skip")
     found = [(row["time"], row["verdict"]) for row in check.to_arrow().to_pylist()]
     assert found == [(1, False), (3, False), (5, True)]
-    assert check.events.skipped == 1
+    assert events_of(check).skipped == 1
 
 
 def test_types_that_change_are_joined() -> None:

@@ -13,13 +13,14 @@ pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed
 
 import pyarrow as pa
 
-from mtlmon.tables import check_tables
+from mtlmon import check as check_log
 from tests.cli.kills import run_killed
 from tests.cli.process import mtlmon
 from tests.doors import checking_idle_keys as idle_keys
 from tests.doors import streams_instances as instances_module
 from tests.streams.programs import all_ticks_computed
 from tests.streams.test_files import write
+from tests.tables.begun import judging_of
 
 Row = dict[str, Any]
 
@@ -133,7 +134,7 @@ def test_batches(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = make_rows(900 if size == 1 else 3000, 2)
     table = table_of(rows)
     reader = pa.RecordBatchReader.from_batches(table.schema, table.to_batches(max_chunksize=size))
-    found = found_in(check_tables(reader, POLICIES, resolve=True, end_time="inf").to_arrow())
+    found = found_in(check_log(POLICIES, reader, resolve=True, end_time="inf").to_arrow())
     assert found == expected(rows)
     for policy in () if size == 1 else ("hot", "calm", "spent", "known", "all"):
         assert {one[3] for one in found if one[0] == policy} == {False, True}, policy
@@ -190,10 +191,10 @@ def test_batches_with_ticks(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
         text = text.replace("policy long:", "# ")
     table = table_of(make_rows(400, 2))
 
-    def verdicts(size: int, on_error: str) -> list[tuple[str, str | None, int, bool]]:
+    def verdicts(size: int, on_error: Any) -> list[tuple[str, str | None, int, bool]]:
         batches = table.to_batches(max_chunksize=size)
         reader = pa.RecordBatchReader.from_batches(table.schema, batches)
-        check = check_tables(reader, text, resolve=True, end_time="last", on_error=on_error)
+        check = check_log(text, reader, resolve=True, end_time="last", on_error=on_error)
         return found_in(check.to_arrow())
 
     with all_ticks_computed():
@@ -268,12 +269,12 @@ def test_forgotten_keys_change_no_verdict(text: str, monkeypatch: pytest.MonkeyP
         )
     text = text.replace("per g until ends = g", "per g as h until ends = h")
     table = pa.Table.from_pylist(rows)
-    kept = check_tables(table, text)
+    kept = check_log(text, table)
     wanted = sorted(map(str, kept.to_arrow().to_pylist()))
-    assert sum(kept.log_check.keys_forgotten) == 0
+    assert sum(judging_of(kept).check.keys_forgotten) == 0
     monkeypatch.setattr(idle_keys, "_IDLE_KEYS", 8)
     reader = pa.RecordBatchReader.from_batches(table.schema, table.to_batches(max_chunksize=50))
-    forgetting = check_tables(reader, text)
+    forgetting = check_log(text, reader)
     assert sorted(map(str, forgetting.to_arrow().to_pylist())) == wanted
     assert {"True", "False"} == {one.split("'verdict': ")[1].split(",")[0] for one in wanted}
 

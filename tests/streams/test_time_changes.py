@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import mtlmon
 from mtlmon.policy import Environment
-from mtlmon.tables import check_tables
 from tests.doors import StreamProgram, Ticks
 from tests.streams.programs import all_ticks_computed, predicate
 
@@ -51,7 +51,7 @@ def logs(draw: st.DrawFn) -> pa.Table:
 
 def verdicts(text: str, log: pa.Table, size: int, **options: Any) -> tuple[list[Any], Any]:
     reader = pa.RecordBatchReader.from_batches(log.schema, log.to_batches(size))
-    check = check_tables(reader, text, resolution="m", end_time="last", **options)
+    check = mtlmon.check(text, reader, resolution="m", end_time="last", **options)
     return check.to_arrow().to_pylist(), check.counts
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+import mtlmon
 from mtlmon.errors import MtlmonError
-from mtlmon.tables import check_tables
 
 ROWS = pa.table({"ts": [1, 2], "x": [3, 4]})
 
@@ -22,29 +22,29 @@ ROWS = pa.table({"ts": [1, 2], "x": [3, 4]})
 )
 def test_what_is_refused(text: str, message: str) -> None:
     with pytest.raises(MtlmonError, match=message):
-        check_tables(ROWS, text).to_arrow()
+        mtlmon.check(text, ROWS).to_arrow()
 
 
 def test_what_the_file_says_about_the_log_is_used() -> None:
     rows = pa.table({"at": [1, 2, 3], "who": ["a", "b", "a"], "what": ["p", "q", "q"]})
     text = 'time "at"\nevent "what"\nkey who\npolicy x: once p'
-    verdicts = check_tables(rows, text).to_arrow().to_pylist()
+    verdicts = mtlmon.check(text, rows).to_arrow().to_pylist()
     assert [(row["who"], row["time"], row["verdict"]) for row in verdicts] == [
         ("a", 1, True),
         ("b", 2, False),
         ("a", 3, True),
     ]
-    replaced = check_tables(rows, text, key="what").to_arrow().to_pylist()
+    replaced = mtlmon.check(text, rows, key="what").to_arrow().to_pylist()
     assert [row["what"] for row in replaced] == ["p", "q", "q"]
 
 
 def test_errors_of_types_name_the_stream() -> None:
     rows = pa.table({"ts": [1, 2], "x": ["a", "b"]})
     with pytest.raises(MtlmonError, match="stream s: '>' compares column x of type string"):
-        check_tables(rows, "stream s = count[0,5](x > 3)\npolicy p: s < 2").to_arrow()
+        mtlmon.check("stream s = count[0,5](x > 3)\npolicy p: s < 2", rows).to_arrow()
 
 
 def test_a_stream_that_reads_itself_has_the_type_that_is_declared() -> None:
     text = "stream n: bool = if n.last(or: true) then x else 0\npolicy p: n"
     with pytest.raises(MtlmonError, match="stream n: the predicate is an integer, not true or"):
-        check_tables(ROWS, text)
+        mtlmon.check(text, ROWS)

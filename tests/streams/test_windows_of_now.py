@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mtlmon import check as check_log
 from mtlmon.errors import PolicyError, SnapshotError
-from mtlmon.tables import check_tables
 from tests.cli.process import mtlmon
 from tests.doors import streams_native as native
 from tests.streams.programs import Row, all_ticks_computed, evaluated
@@ -237,7 +237,7 @@ def test_tables_in_any_blocks() -> None:
 
     def verdicts(size: int, **options: Any) -> list[str]:
         reader = pa.RecordBatchReader.from_batches(table.schema, table.to_batches(size))
-        found = check_tables(reader, POLICIES, verdicts="false", end_time="last", **options)
+        found = check_log(POLICIES, reader, verdicts="false", end_time="last", **options)
         return sorted(map(str, found.to_arrow().to_pylist()))
 
     with all_ticks_computed():

@@ -12,7 +12,7 @@ from mtlmon.errors import FormulaError, LogError, MtlmonError, TimeStampError
 IN_CAPITALS = "operators are written in capitals"
 INTERVAL_PLACE = "write an interval right after its operator, as in p UNTIL[0,5] q"
 
-COMPARISON = "comparisons are for policies: use parse_policies, check_tables or the command"
+COMPARISON = "comparisons are for policies: use parse_policies, mtlmon.check or the command"
 
 # text, column, message, hint
 ERRORS = [

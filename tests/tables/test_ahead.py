@@ -16,8 +16,9 @@ pa = pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not inst
 
 from pyarrow import ipc  # noqa: E402
 
+import mtlmon  # noqa: E402
 from mtlmon.errors import TableError  # noqa: E402
-from mtlmon.tables import check_tables, open_tables  # noqa: E402
+from mtlmon.tables import open_tables  # noqa: E402
 from tests.doors import (  # noqa: E402
     KeyTable,
     number_rows,
@@ -72,7 +73,7 @@ def saved(table: Any, path: Path, size: int) -> Path:
 
 
 def verdicts(source: Any, policies: str, **options: Any) -> list[str]:
-    with check_tables(source, policies, **options) as check:
+    with mtlmon.check(policies, source, **options) as check:
         return list(map(str, check.to_arrow().to_pylist()))
 
 
@@ -100,7 +101,7 @@ def test_keys_are_forgotten_between_batches(
     policies = "\n".join(POLICIES.splitlines()[:7])
     expected = sorted(verdicts(table, policies))
     monkeypatch.setattr(idle_keys, "_IDLE_KEYS", 40)
-    check = check_tables(saved(table, tmp_path / "log.arrow", 30), policies)
+    check = mtlmon.check(policies, saved(table, tmp_path / "log.arrow", 30))
     submitted = 0
     original = events.TableEvents.prepare_next
 
@@ -111,7 +112,7 @@ def test_keys_are_forgotten_between_batches(
 
     monkeypatch.setattr(events.TableEvents, "prepare_next", counted)
     assert sorted(map(str, check.to_arrow().to_pylist())) == expected
-    assert check.log_check.keys_forgotten[0] > 100
+    assert "idle ones were forgotten" in check.summary
     assert 20 < submitted < 100
 
 
@@ -120,10 +121,10 @@ def test_errors_come_after_the_verdicts_before_them(tmp_path: Path) -> None:
     times = table["ts"].to_pylist()
     times[157] = None
     broken = table.set_column(0, "ts", pa.array(times, pa.int64()))
-    check = check_tables(saved(broken, tmp_path / "log.arrow", 10), "policy one: x > 6")
+    check = mtlmon.check("policy one: x > 6", saved(broken, tmp_path / "log.arrow", 10))
     found: list[dict[str, Any]] = []
     with check, pytest.raises(TableError, match="158"):
-        for batch in check:
+        for batch in check.batches():
             found += batch.to_pylist()
     assert len(found) == 157
 

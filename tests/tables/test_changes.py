@@ -9,8 +9,8 @@ import pyarrow as pa
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+import mtlmon
 from mtlmon.policy import parse_policies
-from mtlmon.tables import check_tables
 from tests.doors import NOTHING, ROWS, Plans
 from tests.reference import relations as reference
 
@@ -117,7 +117,7 @@ def verdicts(file: PolicyFile, batches: Sequence[pa.RecordBatch], **options: Any
     """The verdicts of the policies on changes, which are in order of time for each trace."""
     reader = pa.RecordBatchReader.from_batches(SCHEMA, batches)
     found: Answers = {}
-    for batch in check_tables(reader, file, **options):
+    for batch in mtlmon.check(file, reader, **options).batches():
         for one in batch.to_pylist():
             if one["policy"] not in {"tick", "row"}:
                 assert one["offset"] == 0

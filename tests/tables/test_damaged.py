@@ -16,8 +16,9 @@ pa = pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not inst
 
 from pyarrow import ipc, parquet  # noqa: E402
 
+import mtlmon  # noqa: E402
 from mtlmon import MtlmonError, TableError  # noqa: E402
-from mtlmon.tables import check_tables, open_tables  # noqa: E402
+from mtlmon.tables import open_tables  # noqa: E402
 from tests.doors import (  # noqa: E402
     read_schema,
     texts_of_views,
@@ -359,7 +360,7 @@ def test_texts_that_are_not_utf_8(tmp_path: Path) -> None:
     table = pa.table({"ts": [1, 2], "k": texts, "p": [True, False]})
     parquet.write_table(table, tmp_path / "log.parquet")
     with pytest.raises(TableError, match=r"log.parquet: not parquet, or damaged: .*Invalid UTF8"):
-        check_tables(tmp_path / "log.parquet", "p", key="k").to_arrow()
+        mtlmon.check("p", tmp_path / "log.parquet", key="k").to_arrow()
 
 
 def test_damaged_arrow_files(tmp_path: Path) -> None:

@@ -22,8 +22,9 @@ from mtlmon import (  # noqa: E402
     TableError,
     query,
 )
+from mtlmon import check as check_log  # noqa: E402
 from mtlmon.policy import parse_policies  # noqa: E402
-from mtlmon.tables import check_tables, open_tables  # noqa: E402
+from mtlmon.tables import open_tables  # noqa: E402
 from tests.cli.process import mtlmon  # noqa: E402
 from tests.doors import (  # noqa: E402
     LookUp,
@@ -149,7 +150,7 @@ def test_values_of_json(mechanism: str, position: str, tmp_path: Path) -> None:
     }[position]
     paths = [write(tmp_path / f"{k}.jsonl", lines) for k, lines in enumerate(logs)]
     policies = POLICIES[mechanism].replace("TABLE", str(known_table(tmp_path)))
-    assert unequal(check_tables(paths, policies, **options_of(mechanism))) == UNEQUAL
+    assert unequal(check_log(policies, paths, **options_of(mechanism))) == UNEQUAL
 
 
 @pytest.mark.parametrize("mechanism", ["key", "variable", "last"])
@@ -215,7 +216,7 @@ def test_uses_of_numbers_do_not_change_the_keys(tmp_path: Path) -> None:
     values = ["7", '"007"', '" 7 "', "7.0", '"8"', '""', "null", "1e1"]
     lines = [f'{{"ts": {k}, "id": {one}}}' for k, one in enumerate(values) if one != "null"]
     path = write(tmp_path / "log.jsonl", lines)
-    with check_tables(path, "policy x: id < 8", key="id") as check:
+    with check_log("policy x: id < 8", path, key="id") as check:
         found = check.to_arrow().select(["id", "verdict"]).to_pylist()
     assert [(row["id"], row["verdict"]) for row in found] == [
         ("7", True),
@@ -240,7 +241,7 @@ def test_what_is_no_number(value: str, tmp_path: Path) -> None:
             assert sum(map(len, tables)) == 2
             assert [error.line for error in tables.errors] == [place + 1]
         with pytest.raises(TableError, match=f"log.jsonl:{place + 1}: column 'id': .* instead of"):
-            check_tables(path, "policy x: id < 8").to_arrow()
+            check_log("policy x: id < 8", path).to_arrow()
 
 
 @pytest.mark.parametrize("block_bytes", [24, 30, 48, 70])
@@ -267,7 +268,7 @@ def test_values_in_blocks_of_few_rows(
     monkeypatch.setattr(formats_rows, "BLOCK_BYTES", block_bytes)
     lines = [f'{{"ts": {k}, "id": {one}}}' for k, one in enumerate(values)]
     path = write(tmp_path / "log.jsonl", lines)
-    with check_tables(path, rules) as check:
+    with check_log(rules, path) as check:
         table = check.to_arrow()
     assert table.filter(table.column("verdict")).column("time").to_pylist() == expected
 
@@ -294,16 +295,16 @@ def test_times_and_events_of_json(
     for cut in range(len(lines) + 1):
         logs = [lines[:cut], lines[cut:]]
         paths = [write(tmp_path / f"{k}.jsonl", one) for k, one in enumerate(logs)]
-        with check_tables(paths, 'NOT p AND NOT "7"', event="event", on_error="skip") as check:
+        with check_log('NOT p AND NOT "7"', paths, event="event", on_error="skip") as check:
             table = check.to_arrow()
         found = table.filter(pa.compute.invert(table.column("verdict"))).column("time").to_pylist()
         assert found == expected
-        with check_tables(paths, rules, on_error="skip") as check:
+        with check_log(rules, paths, on_error="skip") as check:
             table = check.to_arrow()
         found = table.filter(pa.compute.invert(table.column("verdict"))).column("time").to_pylist()
         assert found == expected
     path = write(tmp_path / "later.jsonl", lines + more + lines[-1:])
-    with check_tables(path, 'NOT p AND NOT "7"', event="event", on_error="skip") as check:
+    with check_log('NOT p AND NOT "7"', path, event="event", on_error="skip") as check:
         table = check.to_arrow()
     found = table.filter(pa.compute.invert(table.column("verdict"))).column("time").to_pylist()
     assert found[: len(expected)] == expected
@@ -324,7 +325,7 @@ def test_the_first_time_decides_in_which_form_times_are(is_json: bool, tmp_path:
                 else:
                     write(path, ["ts,p", *(f"{one},1" for one in part)])
                 paths.append(path)
-            with check_tables(paths, "p", on_error="skip") as check:
+            with check_log("p", paths, on_error="skip") as check:
                 found = check.to_arrow().column("time").to_pylist()
             assert found == ([5, 7] if number == 0 else [6] * 300)
 
@@ -353,7 +354,7 @@ def test_declared_types_of_json(
     lines = [f'{{"ts": {k}, "id": {one}}}' for k, one in enumerate(values[::order])]
     path = write(tmp_path / "log.jsonl", lines)
     rules = f"column id: {kind}\npolicy x: ts >= 0"
-    with check_tables(path, rules, key="id", on_error="skip") as check:
+    with check_log(rules, path, key="id", on_error="skip") as check:
         assert check.to_arrow().column("id").to_pylist() == keys[::order]
 
 
@@ -407,7 +408,7 @@ def test_keys_of_columns_with_types(format: str, left: str, right: str, tmp_path
             (2, "b", right, tmp_path / "right"),
         )
     ]
-    with check_tables(tables, "policy x: b IMPLIES ONCE a", key="id", event="event") as check:
+    with check_log("policy x: b IMPLIES ONCE a", tables, key="id", event="event") as check:
         found = check.to_arrow().column("verdict").to_pylist()
     is_same = left == right or "other text" not in (left, right)
     assert found == [True, is_same]
@@ -426,7 +427,7 @@ def test_columns_with_types_in_look_ups_and_conditions(
         policy condition: id = o
         policy other: not (id != o)
     """
-    with check_tables(log, policies) as check:
+    with check_log(policies, log) as check:
         found = check.to_arrow().column("verdict").to_pylist()
     is_same = left == right or "other text" not in (left, right)
     assert found == [is_same] * 3
@@ -443,7 +444,7 @@ def test_variables_of_columns_with_types(left: str, right: str) -> None:
         atom right(w) = event = "b"
         policy x: right(p) IMPLIES ONCE left(p)
     """
-    with check_tables(log, policies) as check:
+    with check_log(policies, log) as check:
         found = check.to_arrow().column("p").to_pylist()
     is_same = left == right or "other text" not in (left, right)
     assert found == ([] if is_same else ["007" if right == "other text" else "7"])
@@ -475,13 +476,13 @@ def test_order_of_tables_with_other_types(format: str, tmp_path: Path) -> None:
         stored(pa.table({"ts": [1], "x": [7.5]}), tmp_path / "fractions", format),
     ]
     for order in (tables, tables[::-1]):
-        with check_tables(order, "policy x: x < 7.2 and x = x.last(or: 7)") as check:
+        with check_log("policy x: x < 7.2 and x = x.last(or: 7)", order) as check:
             found = check.to_arrow().column("verdict").to_pylist()
         assert found == ([True, False] if order is tables else [False, False])
     texts = stored(pa.table({"ts": [1], "x": ["007"]}), tmp_path / "texts", format)
     for order in ([tables[0], texts], [texts, tables[0]]):
         with pytest.raises(TableError, match=r"column 'x': of type .* make the types"):
-            check_tables(order, "policy x: x = x.last()").to_arrow()
+            check_log("policy x: x = x.last()", order).to_arrow()
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])
@@ -490,9 +491,7 @@ def test_keys_of_frames(library: str) -> None:
     frames = pytest.importorskip(library)
     left = frames.DataFrame({"ts": [1], "event": ["a"], "id": [7]})
     right = frames.DataFrame({"ts": [2, 3], "event": ["b", "b"], "id": [7.0, 7.5]})
-    with check_tables(
-        [left, right], "policy x: b IMPLIES ONCE a", key="id", event="event"
-    ) as check:
+    with check_log("policy x: b IMPLIES ONCE a", [left, right], key="id", event="event") as check:
         assert check.to_arrow().column("verdict").to_pylist() == [True, True, False]
 
 

@@ -13,9 +13,10 @@ import pytest
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
 
+import mtlmon  # noqa: E402
 from mtlmon import TableError  # noqa: E402
 from mtlmon.policy import parse_policies  # noqa: E402
-from mtlmon.tables import check_tables, open_tables  # noqa: E402
+from mtlmon.tables import open_tables  # noqa: E402
 from tests.doors import (  # noqa: E402
     LINES_OF_TEXT,
     object_rows,
@@ -258,20 +259,20 @@ def test_columns_that_no_row_has(
     path = tmp_path / "log.jsonl"
     row = {"ts": 1, "what": "a", "n": 7, "user": "ann", "o": {"z": None}}
     path.write_text(f"{json.dumps(row)}\n" * 3 + '{"ts": 2, "ok": false}\n')
-    with check_tables(path, policies, **options) as check:
+    with mtlmon.check(policies, path, **options) as check:
         verdicts = []
         with pytest.raises(TableError) as caught:
-            for batch in check:
+            for batch in check.batches():
                 verdicts += batch.column("time").to_pylist()
     assert message in str(caught.value)
     assert verdicts == ([] if "key" in options or "time" in options else [1, 1, 1, 2])
     with (
-        check_tables(path, policies, on_error="skip", **options) as check,
+        mtlmon.check(policies, path, on_error="skip", **options) as check,
         pytest.raises(TableError, match="no row has a column"),
     ):
         check.to_arrow()
     path.write_text("")
-    with check_tables(path, policies, **options) as check:
+    with mtlmon.check(policies, path, **options) as check:
         assert len(check.to_arrow()) == 0
 
 
@@ -308,18 +309,18 @@ def test_objects_and_what_is_in_them(tmp_path: Path) -> None:
     path.write_text("\n".join(lines))
     for terms in permutations(["a is null", "`a.b` is not null", "`a.b.c` = 1"]):
         policies = f"atom p = {' or '.join(terms)}\npolicy x: p"
-        with check_tables(path, policies) as check:
+        with mtlmon.check(policies, path) as check:
             verdicts = check.to_arrow().column("verdict").to_pylist()
         assert verdicts == [True, True, True, False, False], terms
     with (
-        check_tables(path, "policy x: `a.d` = 2", key="a") as check,
+        mtlmon.check("policy x: `a.d` = 2", path, key="a") as check,
         pytest.raises(TableError, match="cannot write the key of 'a' as text: its values are obj"),
     ):
         check.to_arrow()
     # where most values are texts, objects are at fault, and so is what is looked for in them
     path.write_text('{"ts": 1, "a": "x"}\n{"ts": 2, "a": "y"}\n{"ts": 3, "a": {"b": 1}}\n')
     with (
-        check_tables(path, 'policy x: a = "x" OR `a.b` = 1') as check,
+        mtlmon.check('policy x: a = "x" OR `a.b` = 1', path) as check,
         pytest.raises(TableError, match="column 'a': an object instead of a string"),
     ):
         check.to_arrow()

@@ -16,13 +16,14 @@ pa = pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not inst
 
 from pyarrow import parquet  # noqa: E402
 
+import mtlmon  # noqa: E402
 from mtlmon import MtlmonError  # noqa: E402
-from mtlmon.tables import check_tables  # noqa: E402
 from tests.doors import (  # noqa: E402
     KeyTable,
     TextCells,
     number_rows,
 )
+from tests.tables.begun import events_of  # noqa: E402
 from tests.tables.reading import keyed  # noqa: E402
 
 
@@ -150,9 +151,9 @@ def test_rows_without_a_key_of_one_policy(tmp_path: Path) -> None:
 
     def found(names: list[str], **options: Any) -> list[tuple[str, int]]:
         text = "\n".join(rules[name] for name in names)
-        with check_tables(path, text, verdicts="false", **options) as check:
+        with mtlmon.check(text, path, verdicts="false", **options) as check:
             rows = check.to_arrow().to_pylist()
-            assert check.events.skipped == (0 if names == ["all"] else len(names))
+            assert events_of(check).skipped == (0 if names == ["all"] else len(names))
         return [(row["policy"], row["time"]) for row in rows]
 
     # without other policies, no key is needed
@@ -166,7 +167,7 @@ def test_rows_without_a_key_of_one_policy(tmp_path: Path) -> None:
     }
     for names, expected in skipped.items():
         assert found(list(names), on_error="skip") == expected
-    with check_tables(path, "\n".join(rules.values()), verdicts="false", on_error="skip") as check:
+    with mtlmon.check("\n".join(rules.values()), path, verdicts="false", on_error="skip") as check:
         rows = [(row["policy"], row["time"]) for row in check.to_arrow().to_pylist()]
-        assert check.events.skipped == 2
+        assert events_of(check).skipped == 2
     assert rows == [(name, 4) for name in every]

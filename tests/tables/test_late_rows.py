@@ -23,9 +23,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import csv, feather, parquet
 
+import mtlmon
 from mtlmon.errors import MemoryLimitError, MtlmonError, TableError
 from mtlmon.policy import parse_policies
-from mtlmon.tables import EventBatch, TableEvents, check_tables, open_tables
+from mtlmon.tables import EventBatch, TableEvents, open_tables
 from tests.cli.process import Live
 from tests.doors import LARGEST_BATCH, Duration, MemoryLimit, main
 from tests.reference.late import judged_and_refused
@@ -451,8 +452,8 @@ def test_time_to_wait_has_a_unit(tmp_path: Path) -> None:
     for wrong in ("soon", "5 s", "s", "-1", -1):
         with pytest.raises(MtlmonError, match="is neither a number of time units from 0 on nor"):
             batches_of(path, wait=wrong)
-    check = check_tables(str(path), "policy a: p\n", wait="2s", time_unit="ms")
-    assert sum(batch.num_rows for batch in check) == 3
+    check = mtlmon.check("policy a: p\n", str(path), wait="2s", time_unit="ms")
+    assert sum(batch.num_rows for batch in check.batches()) == 3
     with pytest.raises(MtlmonError, match="is not a whole number of the time-stamps' unit, s"):
         batches_of(path, wait=Duration(2, "ms"), time_unit="s")
     with pytest.raises(MtlmonError, match="rows that are sorted do not wait"):

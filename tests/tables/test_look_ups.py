@@ -11,9 +11,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+import mtlmon
 from mtlmon.errors import MtlmonError, PolicyError, TableError
 from mtlmon.policy import parse_policies
-from mtlmon.tables import check_tables, open_tables
+from mtlmon.tables import open_tables
 from tests.doors import NOTHING, ROWS, Plans, RowRelation, relations_with_columns
 from tests.reference import relations as reference
 
@@ -212,7 +213,7 @@ def policy_file(folder: Path, body: str, name: str = "cars.mtl") -> PolicyFile:
 
 
 def verdicts(policies: PolicyFile, tables: Any, **options: Any) -> list[bool]:
-    found = pa.Table.from_batches(check_tables(tables, policies, **options))
+    found = mtlmon.check(policies, tables, **options).to_arrow()
     answers: list[bool] = found.column("verdict").to_pylist()
     return answers
 
@@ -410,7 +411,7 @@ def test_policies_with_variables(folder: Path) -> None:
         "policy p: FORALL r, s, m. drive(r, s, m) IMPLIES s <= m"
     )
     policies = policy_file(folder, body)
-    found = pa.Table.from_batches(check_tables(folder / "cars.csv", policies)).to_pylist()
+    found = mtlmon.check(policies, folder / "cars.csv").to_arrow().to_pylist()
     assert [(one["time"], one["s"], one["m"]) for one in found] == [
         (10, 90, 80),
         (99, 90, 80),
@@ -429,7 +430,7 @@ def test_files_that_are_joined(folder: Path) -> None:
     text = (folder / "two.mtl").read_text().replace("key road\n", "key road where max > 80\n")
     (folder / "two.mtl").write_text(text + "policy r: exists limits[road]\n")
     policies = load_policies([folder / "one.mtl", folder / "two.mtl"])
-    found = pa.Table.from_batches(check_tables(folder / "cars.csv", policies)).to_pylist()
+    found = mtlmon.check(policies, folder / "cars.csv").to_arrow().to_pylist()
     by_name = {name: [one["verdict"] for one in found if one["policy"] == name] for name in "pqr"}
     assert by_name == {
         "p": [False, False, True, False, False],

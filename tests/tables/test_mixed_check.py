@@ -11,8 +11,8 @@ pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed
 
 import pyarrow as pa
 
+from mtlmon import check as check_log
 from mtlmon.errors import MtlmonError
-from mtlmon.tables import check_tables
 from tests.cli.process import mtlmon
 from tests.cli.test_mixed_policies import MIXED, TABLE_ATOMS, table_lines
 
@@ -55,7 +55,7 @@ def test_rows_are_those_of_the_command(
     done = mtlmon("--output-format", "jsonl", *given, str(rules), str(log))
     wanted = rows_of(done.output)
     assert {row["policy"] for row in wanted} >= {"known", "own", "told", "few"}
-    with check_tables(str(log), text, **named) as check:
+    with check_log(text, str(log), **named) as check:
         found = check.to_arrow()
     assert found.column_names == list(wanted[0])
     assert found.to_pylist() == wanted
@@ -73,24 +73,24 @@ def test_batches_change_nothing(tmp_path: Path, points: Literal["row", "stamp"])
     text = "\n".join([*KEYED, ""])
     log = tmp_path / "log.csv"
     log.write_text("\n".join([*table_lines(22, 40), ""]))
-    whole = check_tables(str(log), text, time_points=points).to_arrow()
+    whole = check_log(text, str(log), time_points=points).to_arrow()
     from pyarrow import csv
 
     table = csv.read_csv(log)
     for size in 1, 7:
         pieces = table.to_batches(max_chunksize=size)
         reader = pa.RecordBatchReader.from_batches(table.schema, pieces)
-        check = check_tables(reader, text, time_points=points)
+        check = check_log(text, reader, time_points=points)
         assert check.to_arrow().to_pylist() == whole.to_pylist()
 
 
 def test_what_comes_before_an_error_is_known(tmp_path: Path) -> None:
     log = tmp_path / "log.csv"
     log.write_text("ts,kind,x,ask,reply,noise\n1,p,a,true,true,true\n0,p,b,true,true,true\n")
-    check = check_tables(str(log), "\n".join([*TABLE_ATOMS, *MIXED, ""]), verdicts="false")
+    check = check_log("\n".join([*TABLE_ATOMS, *MIXED, ""]), str(log), verdicts="false")
     found: list[str] = []
     with pytest.raises(MtlmonError, match="time"):
-        for batch in check:
+        for batch in check.batches():
             found += batch.column("policy").to_pylist()
     assert found == ["quiet", "known", "noisy"]
 
@@ -98,21 +98,21 @@ def test_what_comes_before_an_error_is_known(tmp_path: Path) -> None:
 def test_no_verdicts_are_wanted() -> None:
     rows = pa.table({"ts": [1], "kind": ["p"], "x": ["a"], "noise": [True]})
     text = "\n".join([*TABLE_ATOMS, MIXED[1], "policy quiet: NOT noise\n"])
-    check = check_tables(rows, text, verdicts="none")
+    check = check_log(text, rows, verdicts="none")
     assert check.to_arrow().num_rows == 0
     assert (check.counts["known"].false, check.counts["quiet"].false) == (1, 1)
-    empty = check_tables(rows.slice(0, 0), text)
+    empty = check_log(text, rows.slice(0, 0))
     assert {"policy", "time", "x"} <= {*empty.to_arrow().column_names}
 
 
 @pytest.mark.parametrize(
     ("named", "message"),
     [
-        ({"time_points": "day"}, "time_points is 'row' or 'stamp', not 'day'"),
-        ({"mode": "global"}, "mode 'global' is for policies without variables"),
+        ({"time_points": "day"}, "time_points='day': it is one of 'row', 'stamp'"),
+        ({"mode": "global"}, "mode='global' is for policies without variables"),
     ],
 )
 def test_what_does_not_work_yet(named: dict[str, Any], message: str) -> None:
     rows = pa.table({"ts": [1], "kind": ["p"], "x": ["a"], "noise": [True]})
     with pytest.raises(MtlmonError, match=message):
-        check_tables(rows, "\n".join([*TABLE_ATOMS, *MIXED, ""]), **named)
+        check_log("\n".join([*TABLE_ATOMS, *MIXED, ""]), rows, **named)

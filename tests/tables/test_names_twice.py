@@ -10,9 +10,10 @@ pa = pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not inst
 
 from pyarrow import parquet  # noqa: E402
 
+from mtlmon import check as check_log  # noqa: E402
 from mtlmon.errors import MtlmonError, TableError  # noqa: E402
-from mtlmon.tables import check_tables  # noqa: E402
 from tests.cli.process import mtlmon  # noqa: E402
+from tests.tables.begun import events_of  # noqa: E402
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,10 +35,10 @@ def test_lines_of_pairs(tmp_path: Path) -> None:
     log = tmp_path / "log.log"
     log.write_text(LOGFMT)
     with pytest.raises(TableError, match=r"log:2: column 'x': the line has it twice; on_error"):
-        check_tables(str(log), POLICY, pattern="logfmt").to_arrow()
-    check = check_tables(str(log), POLICY, pattern="logfmt", on_error="skip")
+        check_log(POLICY, str(log), pattern="logfmt").to_arrow()
+    check = check_log(POLICY, str(log), pattern="logfmt", on_error="skip")
     assert check.to_arrow()["time"].to_pylist() == [1, 4, 7]
-    assert [(error.line, error.column) for error in check.events.errors] == [
+    assert [(error.line, error.column) for error in events_of(check).errors] == [
         (2, "x"),
         (3, "x"),
         (5, "ts"),
@@ -50,10 +51,10 @@ def test_lines_of_pairs_in_many_blocks(tmp_path: Path) -> None:
     log = tmp_path / "log.log"
     lines = [f"ts={k} x={k}{' x=0' if k % 1000 == 7 else ''} {'z' * 50}" for k in range(60_000)]
     log.write_text("\n".join(lines))
-    check = check_tables(str(log), POLICY, pattern="logfmt", on_error="skip")
+    check = check_log(POLICY, str(log), pattern="logfmt", on_error="skip")
     check.to_arrow()
-    assert check.events.skipped == 60 and check.events.rows == 60_000
-    assert [error.line for error in check.events.errors[:3]] == [8, 1008, 2008]
+    assert events_of(check).skipped == 60 and events_of(check).rows == 60_000
+    assert [error.line for error in events_of(check).errors[:3]] == [8, 1008, 2008]
 
 
 @pytest.mark.parametrize(
@@ -68,9 +69,9 @@ def test_objects(tmp_path: Path, row: str) -> None:
     log = tmp_path / "log.jsonl"
     log.write_text(f'{{"ts": 0, "x": 3, "k": "a"}}\n{row}\n{{"ts": 2, "x": 3, "k": "a"}}\n')
     with pytest.raises(TableError, match=r"log\.jsonl:2: column '.*': the row has it twice"):
-        check_tables(str(log), POLICY, key="k").to_arrow()
-    check = check_tables(str(log), POLICY, key="k", on_error="skip")
-    assert check.to_arrow().num_rows == 2 and check.events.skipped == 1
+        check_log(POLICY, str(log), key="k").to_arrow()
+    check = check_log(POLICY, str(log), key="k", on_error="skip")
+    assert check.to_arrow().num_rows == 2 and events_of(check).skipped == 1
 
 
 def test_headers_patterns_and_schemas(tmp_path: Path) -> None:
@@ -88,7 +89,7 @@ def test_headers_patterns_and_schemas(tmp_path: Path) -> None:
         (table, None),
     ):
         with pytest.raises(MtlmonError, match="2 columns are called 'x': rename all but one"):
-            check_tables(source, POLICY, pattern=given).to_arrow()
+            check_log(POLICY, source, pattern=given).to_arrow()
 
 
 def test_attributes_of_events(tmp_path: Path) -> None:
@@ -99,9 +100,9 @@ def test_attributes_of_events(tmp_path: Path) -> None:
     log = tmp_path / "log.xes"
     log.write_text(f'<log xmlns="http://www.xes-standard.org/"><trace>{text}</trace></log>')
     with pytest.raises(TableError, match="column 'x': the row has it twice"):
-        check_tables(str(log), f"unit s\n{POLICY}").to_arrow()
-    check = check_tables(str(log), f"unit s\n{POLICY}", on_error="skip")
-    assert check.to_arrow().num_rows == 2 and check.events.skipped == 2
+        check_log(f"unit s\n{POLICY}", str(log)).to_arrow()
+    check = check_log(f"unit s\n{POLICY}", str(log), on_error="skip")
+    assert check.to_arrow().num_rows == 2 and events_of(check).skipped == 2
 
 
 # rationale: both ways of writing a column occur in one log, and each row means what it says
@@ -122,7 +123,7 @@ def test_names_with_dots_and_within_objects(tmp_path: Path, first: int) -> None:
     rows = [*DOTTED[first:], *DOTTED[:first]]
     log = tmp_path / "log.jsonl"
     log.write_text("".join(f"{row}\n" for row, _ in rows))
-    found = check_tables(str(log), "policy p: `a.b` > 2", sort=True).to_arrow()
+    found = check_log("policy p: `a.b` > 2", str(log), sort=True).to_arrow()
     assert found["verdict"].to_pylist() == [verdict for _, verdict in DOTTED]
 
 
@@ -133,7 +134,7 @@ def test_other_ways_of_writing_a_name_in_later_blocks(tmp_path: Path) -> None:
         lines = [one % (number, "z" * 100) for number in range(40_000)]
         lines[39_990] = other % (39_990, "")
         log.write_text("".join(lines))
-        check = check_tables(str(log), "policy p: `a.b` > 2")
+        check = check_log("policy p: `a.b` > 2", str(log))
         check.to_arrow()
         assert check.counts["p"].false == 0
 
@@ -144,14 +145,14 @@ def test_both_ways_with_different_values(tmp_path: Path) -> None:
     log.write_text("\n".join([*rows[:4], '{"ts": 5, "a": {"b": 3}, "a.b": 4}', *rows[5:]]))
     message = r"log\.jsonl:5: the row has a\.b and b in a with different values"
     with pytest.raises(TableError, match=message):
-        check_tables(str(log), "policy p: `a.b` > 2").to_arrow()
-    check = check_tables(str(log), "policy p: `a.b` > 2", on_error="skip")
-    assert check.to_arrow().num_rows == 7 and check.events.skipped == 1
+        check_log("policy p: `a.b` > 2", str(log)).to_arrow()
+    check = check_log("policy p: `a.b` > 2", str(log), on_error="skip")
+    assert check.to_arrow().num_rows == 7 and events_of(check).skipped == 1
 
 
 def test_flat_names_beside_values_of_their_first_part(tmp_path: Path) -> None:
     """Where nothing is within an object, `a` may be anything."""
     log = tmp_path / "log.jsonl"
     log.write_text('{"ts": 1, "a": 5, "a.b": 3}\n{"ts": 2, "a": "x", "a.b": 1, "b": 2}\n')
-    found = check_tables(str(log), "policy p: `a.b` > 2").to_arrow()
+    found = check_log("policy p: `a.b` > 2", str(log)).to_arrow()
     assert found["verdict"].to_pylist() == [True, False]

@@ -8,9 +8,10 @@ import pytest
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
 
+import mtlmon  # noqa: E402
 from mtlmon import MtlmonError, parse  # noqa: E402
 from mtlmon.policy import parse_policies  # noqa: E402
-from mtlmon.tables import check_tables, open_tables  # noqa: E402
+from mtlmon.tables import open_tables  # noqa: E402
 from tests.tables.reading import all_rows  # noqa: E402
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def test_data_frames(tmp_path: Path) -> None:
     log.write_text("ts,user,what,size\n12,ann,q,1\n")
     frame["what"] = ["p", "q|x", "", None]
     for one in frame, frame.set_index("ts"):
-        check = check_tables([one, log], POLICIES, event="what", key="user")
+        check = mtlmon.check(POLICIES, [one, log], event="what", key="user")
         rows = check.to_arrow().to_pylist()
         # pandas has times, the first row says how the log writes them
         assert rows[0] == {
@@ -71,7 +72,7 @@ def test_data_frames(tmp_path: Path) -> None:
 
 def _verdicts(table: Any) -> list[dict[str, object]]:
     rows: list[dict[str, object]] = (
-        check_tables(table, POLICIES, event="what", key="user").to_arrow().to_pylist()
+        mtlmon.check(POLICIES, table, event="what", key="user").to_arrow().to_pylist()
     )
     return rows
 
@@ -89,17 +90,17 @@ def test_lazy_frames_are_read_in_batches() -> None:
     polars = pytest.importorskip("polars", reason="polars is not installed")
     count = 300_000
     lazy = polars.LazyFrame({"ts": range(count), "p": [True] * count})
-    check = check_tables(lazy, "p", verdicts="all")
+    check = mtlmon.check("p", lazy, verdicts="all")
     assert len(next(check)) < count
-    assert sum(len(batch) for batch in check) > 0
+    assert sum(len(batch) for batch in check.batches()) > 0
 
 
 def test_data_frames_of_polars() -> None:
     polars = pytest.importorskip("polars", reason="polars is not installed")
     frame = polars.DataFrame(COLUMNS)
     for user in polars.String, polars.Categorical:
-        check = check_tables(
-            frame.with_columns(polars.col("user").cast(user)), POLICIES, event="what", key="user"
+        check = mtlmon.check(
+            POLICIES, frame.with_columns(polars.col("user").cast(user)), event="what", key="user"
         )
         assert len(check.to_arrow()) == 8
         assert check.counts["not large"].false == 1
@@ -109,20 +110,19 @@ def test_data_frames_of_polars() -> None:
 @pytest.mark.parametrize("policies", [POLICIES, parse_policies(POLICIES)], ids=["text", "file"])
 def test_checks_from_python(policies: Any) -> None:
     table = pa.table(COLUMNS)
-    with check_tables(table, policies, event="what", key="user", mode="naive") as check:
-        batches = list(check)
+    with mtlmon.check(policies, table, event="what", key="user", mode="naive") as check:
+        batches = list(check.batches())
     assert sum(map(len, batches)) == 8
     assert {name: tuple(counts) for name, counts in check.counts.items()} == {
         "response": (4, 3, 1),
         "not large": (4, 3, 1),
     }
-    assert (check.events.rows, check.events.skipped) == (4, 0)
     for verdicts, found in {
         "first": [("response", 1)],
         "false": [("not large", 2), ("response", 1)],
         "none": [],
     }.items():
-        some = check_tables(table, policies, event="what", key="user", verdicts=verdicts)  # type: ignore[arg-type]
+        some = mtlmon.check(policies, table, event="what", key="user", verdicts=verdicts)  # type: ignore[arg-type]
         rows = some.to_arrow().to_pylist()
         assert [(row["policy"], row["time"]) for row in rows] == found
 
@@ -137,8 +137,8 @@ def test_formulas_and_units() -> None:
         ("unit us\npolicy x: p IMPLIES EVENTUALLY[100ms,100ms] NOT p", {"time_unit": "ms"}),
     ]
     for policy, options in cases:
-        check = check_tables(table, policy, time="at", **options)
-        assert [tuple(counts) for counts in check.counts.values()] == [(0, 0, 0)]
+        check = mtlmon.check(policy, table, time="at", **options)
+        assert not check.counts
         rows = check.to_arrow().to_pylist()
         assert [row["verdict"] for row in rows] == [True, True, True]
         assert rows[0]["time"] == (1500000 if "us" in str(policy) else 1500)
@@ -151,18 +151,18 @@ def test_errors() -> None:
     with pytest.raises(MtlmonError, match="not dict"):
         open_tables({"ts": [1]}, ("p",))  # type: ignore[arg-type]
     with pytest.raises(MtlmonError, match="<Table>: no column 'p' for the atom"):
-        list(check_tables(table, "p"))
+        list(mtlmon.check("p", table))
     with pytest.raises(MtlmonError, match="row 4: column 'ts': time-stamp 1 comes after 9"):
-        list(check_tables([pa.concat_tables([table[1:], table[:1]])], "p", event="what"))
+        list(mtlmon.check("p", [pa.concat_tables([table[1:], table[:1]])], event="what"))
     with pytest.raises(MtlmonError, match="the unit s, but ms was asked for"):
-        check_tables(table, POLICIES, event="what", resolution="ms")
+        mtlmon.check(POLICIES, table, event="what", resolution="ms").finish()
 
 
 def test_verdicts_before_an_error_come_first() -> None:
     table = pa.table({"ts": [1, 2, None], "p": [True, False, True]})
     found = []
-    check = check_tables(table, "p")
+    check = mtlmon.check("p", table)
     with pytest.raises(MtlmonError, match="row 3: the time column 'ts' is empty in this row"):
-        for batch in check:
+        for batch in check.batches():
             found += batch["verdict"].to_pylist()
     assert found == [True, False]

@@ -17,9 +17,9 @@ pa = pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not inst
 import pyarrow.parquet as pq  # noqa: E402
 
 from mtlmon import PolicyError, RelationalMonitor  # noqa: E402
+from mtlmon import check as check_log  # noqa: E402
 from mtlmon.policy import parse_policies  # noqa: E402
 from mtlmon.relational import analyse  # noqa: E402
-from mtlmon.tables import check_tables  # noqa: E402
 from tests.cli.process import mtlmon  # noqa: E402
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def canonical(value: object) -> str:
 
 
 def answers(rows: list[dict[str, Any]]) -> list[tuple[str, int, str]]:
-    """The answers of policies, from rows as `check_tables` and the command have them."""
+    """The answers of policies, from rows as `mtlmon.check` and the command have them."""
     fixed = {"policy", "time", "offset", "verdict"}
     found = []
     for row in rows:
@@ -105,7 +105,7 @@ def answers(rows: list[dict[str, Any]]) -> list[tuple[str, int, str]]:
 
 
 def by_library(table: Any, rules: str, _path: Path) -> list[tuple[str, int, str]]:
-    with check_tables(table, rules) as check:
+    with check_log(rules, table) as check:
         return answers(check.to_arrow().to_pylist())
 
 
@@ -217,7 +217,7 @@ def test_a_mistake_of_one_policy_is_told_of_that_one() -> None:
     for policies in ([WRONG, *POLICIES.values()], [*POLICIES.values(), WRONG]):
         text = LETS + "\n".join(policies)
         with pytest.raises(PolicyError) as caught:
-            check_tables(table_of(random.Random(1)), text).to_arrow()
+            check_log(text, table_of(random.Random(1))).to_arrow()
         assert caught.value.line == 1 + text[: text.index("policy wrong")].count("\n")
 
 

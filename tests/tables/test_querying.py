@@ -10,7 +10,6 @@ import pytest
 import mtlmon
 from mtlmon.errors import MemoryLimitError, MtlmonError, PolicyError, TableError
 from mtlmon.policy import load_policies, parse_policies, parse_predicate
-from mtlmon.tables import check_tables
 from tests.doors import NOTHING, ROWS, Node, Plans, Source, columns_of_rows
 from tests.doors import relations_algebra as algebra
 
@@ -270,7 +269,7 @@ def test_a_table_that_is_read_with_other_times(tmp_path: Path) -> None:
     with pytest.raises(TableError, match=message):
         mtlmon.query(path, "third")
     with pytest.raises(TableError, match=message):
-        check_tables(pa.table({"ts": [1], "k": [1]}), load_policies([path]))
+        mtlmon.check(load_policies([path]), pa.table({"ts": [1], "k": [1]})).finish()
 
 
 def test_columns_that_were_meant() -> None:

@@ -1,4 +1,4 @@
-"""Policies with variables on tables from Python: `check_tables` and `RelationalMonitor.feed`."""
+"""Policies with variables on tables from Python: `mtlmon.check` and `RelationalMonitor.feed`."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import mtlmon
 from mtlmon import MtlmonError, PolicyError, RelationalMonitor, SnapshotError, TimeStampError
 from mtlmon.policy import parse_policies
 from mtlmon.relational import Answer
-from mtlmon.tables import check_tables
 from tests.doors import Value
 
 POLICIES = """
@@ -90,7 +90,7 @@ def test_tables_mean_their_rows(rows: list[Row], by_stamp: bool, cut: int) -> No
     table = pa.Table.from_pylist(rows, SCHEMA)
     points: Any = "stamp" if by_stamp else "row"
     parts = [table.slice(0, cut), table.slice(cut)] if cut < len(rows) else table
-    check = check_tables(parts, POLICIES, end_time="inf", time_points=points)
+    check = mtlmon.check(POLICIES, parts, end_time="inf", time_points=points)
     found = sorted(
         (row["policy"], row["time"], row["offset"], row["verdict"], row["u"], row["f"])
         for row in check.to_arrow().to_pylist()
@@ -132,7 +132,7 @@ def test_verdicts_that_are_wanted() -> None:
     rows = {
         wanted: [
             (row["time"], row["verdict"], row["u"])
-            for row in check_tables(table, ONE, verdicts=wanted).to_arrow().to_pylist()
+            for row in mtlmon.check(ONE, table, verdicts=wanted).to_arrow().to_pylist()
         ]
         for wanted in ("all", "boolean", "false", "first", "none", None)
     }
@@ -157,7 +157,7 @@ def test_rows_come_unsorted_and_with_times() -> None:
         atom approve(file) = what = "approve"
         policy approved: publish(f, t) IMPLIES ONCE[0,3] approve(f)
     """
-    (row,) = check_tables(table, text, sort=True).to_arrow().to_pylist()
+    (row,) = mtlmon.check(text, table, sort=True).to_arrow().to_pylist()
     assert row["f"] == "f"
     assert row["t"].to_pydatetime() == moments[0]
     monitor = RelationalMonitor(text)
@@ -186,7 +186,7 @@ def test_slices_say_the_same() -> None:
 def test_a_policy_file_can_be_used_again() -> None:
     file = parse_policies(ONE)
     for _ in range(2):
-        assert check_tables(table_of((1, "publish", "a", "f")), file).to_arrow().num_rows == 1
+        assert mtlmon.check(file, table_of((1, "publish", "a", "f"))).to_arrow().num_rows == 1
         assert RelationalMonitor(file).step(1, {"publish": [("a", "f")]})
 
 
@@ -203,8 +203,8 @@ def test_time_goes_on_from_table_to_table() -> None:
 @pytest.mark.parametrize(
     ("policies", "options", "message"),
     [
-        (ONE, {"mode": "global"}, "mode 'global' is for policies without variables"),
-        (ONE, {"time_points": "day"}, "time_points is 'row' or 'stamp', not 'day'"),
+        (ONE, {"mode": "global"}, "mode='global' is for policies without variables"),
+        (ONE, {"time_points": "day"}, "time_points='day': it is one of 'row', 'stamp'"),
         (
             "atom publish(user) = b\npolicy p: publsh(u) IMPLIES FALSE",
             {},
@@ -217,7 +217,7 @@ def test_time_goes_on_from_table_to_table() -> None:
 )
 def test_what_is_refused(policies: str, options: dict[str, Any], message: str) -> None:
     with pytest.raises(MtlmonError, match=message):
-        check_tables(table_of((1, "publish", "a", "f")), policies, **options)
+        mtlmon.check(policies, table_of((1, "publish", "a", "f")), **options).finish()
 
 
 def test_what_feed_refuses() -> None:
@@ -246,10 +246,10 @@ def test_an_error_comes_behind_what_is_known() -> None:
         policy small: publish(n) AND n + 1 > 0 IMPLIES FALSE
     """
     table = pa.table({"ts": [1, 2], "what": ["publish"] * 2, "n": [1, 2**63 - 1]})
-    check = check_tables(table, text)
-    assert [row["n"] for row in next(check).to_pylist()] == [1]
+    check = mtlmon.check(text, table)
+    assert [row["n"] for row in next(check.batches()).to_pylist()] == [1]
     with pytest.raises(MtlmonError, match="2, time-point 1 of the log"):
-        next(check)
+        next(check.batches())
 
 
 def test_values_of_another_type_are_refused() -> None:
@@ -288,17 +288,17 @@ def test_columns_without_a_value_at_first(by_stamp: bool) -> None:
         return pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in some], schema)
 
     options: dict[str, Any] = {"time_points": "stamp"} if by_stamp else {}
-    found = check_tables(table(rows, wanted_types), EMPTY_FIRST, **options)
-    wanted = [row for batch in found for row in batch.to_pylist()]
+    found = mtlmon.check(EMPTY_FIRST, table(rows, wanted_types), **options)
+    wanted = [row for batch in found.batches() for row in batch.to_pylist()]
     assert {row["policy"] for row in wanted} == {"a", "b"}
     for cuts in ([1, 2], [1, 4], [2]):
         parts = [rows[start:end] for start, end in zip([0, *cuts], [*cuts, None], strict=True)]
         tables = [table(part, None) for part in parts]
         assert pa.types.is_null(tables[0].schema.field("user").type)
-        again = check_tables(tables, EMPTY_FIRST, **options)
-        assert [row for batch in again for row in batch.to_pylist()] == wanted
+        again = mtlmon.check(EMPTY_FIRST, tables, **options)
+        assert [row for batch in again.batches() for row in batch.to_pylist()] == wanted
     # where nothing says the type, values are the texts that they are written as
     numbers = table([(9, "publish", "a", 3, 5)], None)
-    list(check_tables([table(rows[:1], None), numbers], EMPTY_FIRST))
+    list(mtlmon.check(EMPTY_FIRST, [table(rows[:1], None), numbers]))
     declared = EMPTY_FIRST.replace(", n) = ", ", n: int) = ")
-    list(check_tables([table(rows[:1], None), numbers], declared))
+    list(mtlmon.check(declared, [table(rows[:1], None), numbers]))

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import mtlmon
 from mtlmon import RelationalMonitor
 from mtlmon.errors import MtlmonError, PolicyError
-from mtlmon.tables import check_tables
 from tests.doors import keyed_file
 
 _ATOMS = """
@@ -63,7 +63,7 @@ def table_of(rows: list[dict[str, Any]]) -> pa.Table:
 
 
 def answers(table: pa.Table, text: str, **options: Any) -> list[dict[str, Any]]:
-    found = check_tables(table, text, **options).to_arrow().to_pylist()
+    found = mtlmon.check(text, table, **options).to_arrow().to_pylist()
     return [{name: value for name, value in one.items() if value is not None} for one in found]
 
 
@@ -174,15 +174,15 @@ def test_a_step_has_a_key() -> None:
 )
 def test_what_cannot_be_said_of_keys_is_refused(policy: str, message: str) -> None:
     with pytest.raises(PolicyError, match=message):
-        check_tables(table_of([]), f"key ip\n{_ATOMS}{policy}\n")
-    check_tables(table_of([]), f"{_ATOMS}{policy}\n")
+        mtlmon.check(f"key ip\n{_ATOMS}{policy}\n", table_of([]))
+    mtlmon.check(f"{_ATOMS}{policy}\n", table_of([]))
 
 
 def test_rows_without_a_key_are_unusable(tmp_path: Path) -> None:
     log = tmp_path / "log.csv"
     log.write_text("ts,ip,what,f\n1,,read,x\n")
     with pytest.raises(MtlmonError, match="ip"):
-        check_tables(log, f"key ip\n{_ATOMS}policy p: read(f) IMPLIES open(f)\n").to_arrow()
+        mtlmon.check(f"key ip\n{_ATOMS}policy p: read(f) IMPLIES open(f)\n", log).to_arrow()
 
 
 def test_a_file_is_rewritten_once() -> None:
@@ -198,7 +198,7 @@ def test_a_find_can_be_over_the_whole_log() -> None:
     table = pa.table({"ts": [1, 2, 3], "u": ["a", "b", "b"], "x": [5, 5, 6]})
     text = "key u\natom seen(x) = x > 0\nfind whole per none: seen(x) AND PREVIOUS seen(x)\n"
     text += "find own: seen(x) AND ONCE[1,9] seen(_)\n"
-    with check_tables(table, text) as check:
+    with mtlmon.check(text, table) as check:
         rows = check.to_arrow().to_pylist()
     assert [(row["policy"], row["u"], row["time"], row["x"]) for row in rows] == [
         ("whole", None, 2, 5),

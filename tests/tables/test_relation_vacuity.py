@@ -1,4 +1,4 @@
-"""`check_tables` can warn, or fail, if policies with variables were never triggered."""
+"""`mtlmon.check` can warn, or fail, if policies with variables were never triggered."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed
 
 import pyarrow as pa
 
+import mtlmon
 from mtlmon.errors import MtlmonError, VacuousError, VacuousWarning
-from mtlmon.tables import check_tables
 
 if TYPE_CHECKING:
     from tests.doors import Vacuous
@@ -43,16 +43,16 @@ OTHER = "atom big = o > 5\npolicy other: big IMPLIES o > 6\n"
 )
 def test_policies_that_were_not_triggered(others: str, policy: str, left: str) -> None:
     text = f"{DECLARED}{others}{PAID}{policy}\n"
-    check = check_tables(ROWS, text, vacuous="error")
+    check = mtlmon.check(text, ROWS, vacuous="error")
     batches: list[pa.RecordBatch] = []
     words = f"policy back was never triggered: {left} holds at none of the 3 time-points"
     with pytest.raises(VacuousError) as caught:
-        batches.extend(check)
+        batches.extend(check.batches())
     assert str(caught.value).startswith(words)
     # all verdicts come first
-    assert pa.Table.from_batches(batches) == check_tables(ROWS, text).to_arrow()
+    assert pa.Table.from_batches(batches) == mtlmon.check(text, ROWS).to_arrow()
     with pytest.warns(VacuousWarning, match="policy back was never triggered") as warned:
-        check_tables(ROWS, text, vacuous="warn").to_arrow()
+        mtlmon.check(text, ROWS, vacuous="warn").to_arrow()
     assert [one.filename for one in warned] == [__file__]
 
 
@@ -62,37 +62,37 @@ def test_policies_that_were_triggered(others: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error", VacuousWarning)
         for vacuous in "warn", "error":
-            counted = check_tables(ROWS, text, vacuous=vacuous).to_arrow()
-            assert counted == check_tables(ROWS, text).to_arrow()
+            counted = mtlmon.check(text, ROWS, vacuous=vacuous).to_arrow()
+            assert counted == mtlmon.check(text, ROWS).to_arrow()
 
 
 def test_other_policies_beside_those_with_variables() -> None:
     text = f"{DECLARED}{PAID}atom never = o > 9\npolicy other: never IMPLIES o > 6\n"
     with pytest.raises(VacuousError, match="policy other was never triggered: never holds at none"):
-        check_tables(ROWS, text, vacuous="error").to_arrow()
+        mtlmon.check(text, ROWS, vacuous="error").to_arrow()
 
 
 @pytest.mark.parametrize("others", ["", OTHER])
 @pytest.mark.parametrize(
     ("policy", "vacuous", "message"),
     [
-        (PAID, "fail", "vacuous is one of 'ignore', 'warn', 'error'"),
+        (PAID, "fail", "vacuous='fail': it is one of 'ignore', 'warn', 'error'"),
         (
             "policy back: o > 1 IMPLIES NOT ship(o)",
             "error",
             "vacuous='error' cannot tell how often the left side of policy back holds: by itself, "
-            "it does not bind its variables; add an atom that does, or leave it out",
+            "it does not bind its variables; add an atom that does, leave the option out",
         ),
         (
             "policy back: (EVENTUALLY pay(1)) IMPLIES EVENTUALLY ship(1)",
             "warn",
             "vacuous='warn' cannot tell how often the left side of policy back holds: it looks "
-            "ahead without bound; give its operators bounds, or leave it out",
+            "ahead without bound; give its operators bounds, leave the option out",
         ),
     ],
 )
 def test_what_is_refused(others: str, policy: str, vacuous: Vacuous, message: str) -> None:
     text = f"{DECLARED}{others}{policy}\n"
     with pytest.raises(MtlmonError) as caught:
-        check_tables(ROWS, text, vacuous=vacuous)
+        mtlmon.check(text, ROWS, vacuous=vacuous)
     assert message in str(caught.value)

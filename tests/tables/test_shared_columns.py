@@ -8,8 +8,9 @@ import pytest
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
 
+import mtlmon  # noqa: E402
 from mtlmon import MtlmonError, TableError  # noqa: E402
-from mtlmon.tables import check_tables, open_tables  # noqa: E402
+from mtlmon.tables import open_tables  # noqa: E402
 from tests.doors import main  # noqa: E402
 from tests.tables.reading import keyed, read  # noqa: E402
 from tests.tables.test_formats import FORMATS, write  # noqa: E402
@@ -33,7 +34,7 @@ class Case(NamedTuple):
     Attributes:
         name: of the case.
         policies: a policy file.
-        options: as check_tables takes them.
+        options: as mtlmon.check takes them.
         verdicts: by the command: policy, key if there is one, time-point and value.
     """
 
@@ -117,7 +118,7 @@ def test_a_column_with_several_uses(
     output, errors = capfd.readouterr()
     assert errors == ""
     assert output.splitlines() == case.verdicts
-    with check_tables(log, case.policies, **case.options) as check:
+    with mtlmon.check(case.policies, log, **case.options) as check:
         lines = [
             f"{row['policy']}\t{''.join(row[name] + chr(9) for name in names)}"
             f"{row['time']}:{row['offset']} {str(row['verdict']).lower()}"
@@ -132,7 +133,7 @@ def test_predicates_do_not_change_keys_nor_times(tmp_path: Path) -> None:
     log.write_text("ts,id\n1.000000000000000001,007\n1.000000000000000002,7\n2,7.0\n")
     atoms = ("big", "late")
     policies = "atom big = id > 1\natom late = ts > 1.5\npolicy x: big AND late"
-    with check_tables(log, policies, key="id", time_unit="s", resolution="ns") as check:
+    with mtlmon.check(policies, log, key="id", time_unit="s", resolution="ns") as check:
         found = [(row["id"], row["verdict"]) for row in check.to_arrow().to_pylist()]
     assert found == [("007", False), ("7", False), ("7.0", True)]
     with open_tables(log, atoms[:0], key="id", time_unit="s", resolution="ns") as tables:
@@ -177,7 +178,7 @@ def test_keys_with_the_names_of_other_columns(tmp_path: Path) -> None:
     """Each column of verdicts has a name of its own, or readers of the output take one for both."""
     names = ["policy", "key_policy", "time", "key_time", "user"]
     rows = pa.table({"ts": [1], "p": [True], **{name: [f"<{name}>"] for name in names}})
-    with check_tables(rows, "p", key=names) as check:
+    with mtlmon.check("p", rows, key=names) as check:
         (row,) = check.to_arrow().to_pylist()
     assert [row[name] for name in ("key_policy", "key_time", "user")] == [
         "<key_policy>", "<key_time>", "<user>",

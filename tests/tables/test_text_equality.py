@@ -17,13 +17,14 @@ import pytest
 pa = pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
 
 from mtlmon import MtlmonError, TableError  # noqa: E402
+from mtlmon import check as check_log  # noqa: E402
 from mtlmon.policy import load_policies, parse_policies  # noqa: E402
-from mtlmon.tables import check_tables  # noqa: E402
 from tests.cli.process import mtlmon  # noqa: E402
 from tests.doors import (  # noqa: E402
     formats_rows,
     postorder,
 )
+from tests.tables.begun import events_of  # noqa: E402
 from tests.tables.test_equality import POLICIES, options_of  # noqa: E402
 
 if TYPE_CHECKING:
@@ -127,7 +128,7 @@ def test_cells(mechanism: str, format: str, position: str, tmp_path: Path) -> No
     if format in {"logfmt", "pattern"}:
         options["pattern"] = "logfmt" if format == "logfmt" else _PATTERN
     policies = POLICIES[mechanism].replace("TABLE", str(known_table(tmp_path)))
-    with check_tables(paths, policies, **options) as check:
+    with check_log(policies, paths, **options) as check:
         found = check.to_arrow().filter(pa.compute.field("verdict") == False)  # noqa: E712
     assert sorted(time // 2 for time in found.column("time").to_pylist()) == UNEQUAL
 
@@ -188,22 +189,22 @@ def test_declared_types(
         # streams have floats
         policies.pop()
     for formula, options in policies:
-        check = check_tables(path, rules + formula, event="event", on_error="skip", **options)
+        check = check_log(rules + formula, path, event="event", on_error="skip", **options)
         with check:
             found = check.to_arrow().column("verdict").to_pylist()
         assert found[-1:] == ([True] if is_same is None else [is_same])
-        assert check.events.skipped == (is_same is None)
+        assert events_of(check).skipped == (is_same is None)
 
 
 @pytest.mark.parametrize("data_type", ["int", "text"])
 def test_declared_arguments(data_type: str, tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     path.write_text("ts,what,id\n1,approve,7\n2,pay,007\n3,pay,7\n")
-    check = check_tables(
-        path,
+    check = check_log(
         f'atom approve(id: {data_type}) = what = "approve"\n'
         f'atom pay(id: {data_type}) = what = "pay"\n'
         "policy p: pay(x) IMPLIES ONCE approve(x)",
+        path,
     )
     found = check.to_arrow().select(["time", "x"]).to_pylist()
     assert found == ([] if data_type == "int" else [{"time": 2, "x": "007"}])
@@ -227,7 +228,7 @@ def test_a_use_as_a_number_changes_no_other_use(position: int, tmp_path: Path) -
         "t": [row.split(",")[1] == "007" for row in rows],
     }
     for rules in (number, text, f"{number}\n{text}", f"{text}\n{number}"):
-        with check_tables(path, rules) as check:
+        with check_log(rules, path) as check:
             table = check.to_arrow()
         for name, wanted in expected.items():
             own = table.filter(pa.compute.field("policy") == name).column("verdict").to_pylist()
@@ -277,7 +278,7 @@ def test_a_use_as_a_number_changes_no_other_policy(number: int, tmp_path: Path) 
             found = [(int(one[0]), one.partition("x=")[2].rstrip(")")) for one in own]
             assert [(at, value.strip('"') or None) for at, value in found] == expected[name]
         # a table has one column for the variables of all policies
-        with check_tables(path, rules) as check:
+        with check_log(rules, path) as check:
             rows = check.to_arrow().to_pylist()
         assert sorted(((one["policy"], one["time"]) for one in rows), key=str) == sorted(
             ((name, time) for name in names for time, _ in expected[name]), key=str
@@ -349,7 +350,7 @@ def test_fractions_of_variables_may_come_late(suffix: str, tmp_path: Path) -> No
         write_rows(log_file, (begin + end)[:count])
         assert mtlmon(*base, *state, rules, str(log_file)).errors == ""
     assert told(output.read_text()) == sorted(expected)
-    with check_tables(files, _SUM, pattern="logfmt" if pattern else None) as check:
+    with check_log(_SUM, files, pattern="logfmt" if pattern else None) as check:
         assert check.to_arrow().column("x").type == pa.float64()
 
 
@@ -364,13 +365,13 @@ def test_integers_that_floats_do_not_tell_apart(
     rows = long + other if is_first else other + long
     path = write_rows(tmp_path / f"log{suffix}", sorted(rows, key=lambda row: row[0]))
     rule = "policy n: pay(x) AND x > 1 IMPLIES ONCE approve(x)"
-    with check_tables(path, _ATOMS + rule, on_error="skip") as check:
+    with check_log(_ATOMS + rule, path, on_error="skip") as check:
         assert check.to_arrow().column("x").to_pylist() == [2.0**53, 1e300]
-        (error,) = check.events.errors
+        (error,) = events_of(check).errors
     assert "is an integer that a float does not tell apart" in str(error)
     assert "declare the argument, as in atom NAME(COLUMN: int)" in str(error)
     declared = _ATOMS.replace("(id)", "(id: int)") + rule
-    with check_tables(path, declared, on_error="skip") as check:
+    with check_log(declared, path, on_error="skip") as check:
         assert check.to_arrow().column("x").to_pylist() == [2**53]
 
 
@@ -385,18 +386,18 @@ def test_integers_that_became_floats(suffix: str, position: str, tmp_path: Path)
     paths = [write_rows(tmp_path / f"{k}{suffix}", one) for k, one in enumerate(logs)]
     rule = "policy p: id != 9007199254740992"
     options: dict[str, Any] = {"pattern": "logfmt"} if suffix == ".log" else {}
-    with check_tables(paths, rule, sort=True, **options) as check:
+    with check_log(rule, paths, sort=True, **options) as check:
         list(check)
-        found = [one for one in check.remarks if "rounded to floats" in one]
+        found = [one for one in events_of(check).remarks if "rounded to floats" in one]
     if position == "none":
         assert not found
         return
     (remark,) = found
     assert "integers such as 9007199254740993 were rounded to floats" in remark
     assert remark.endswith("write in the policy file: column id: decimal")
-    with check_tables(paths, f"column id: decimal\n{rule}", sort=True, **options) as check:
+    with check_log(f"column id: decimal\n{rule}", paths, sort=True, **options) as check:
         verdicts = check.to_arrow().column("verdict").to_pylist()
-        assert not check.remarks
+        assert not events_of(check).remarks
     assert sorted(verdicts) == [False, True, True]
 
 
@@ -424,7 +425,7 @@ def test_names_of_atoms_that_policies_read_differently(tmp_path: Path) -> None:
         'NOT ("rules:pay"(x) AND x > 7)',
         '"rules:pay"(x) IMPLIES ONCE "rules:approve"(x)',
     ]
-    with check_tables(path, joined) as check:
+    with check_log(joined, path) as check:
         names = check.to_arrow().column("policy").to_pylist()
     assert names == ["n", "t", "m", "s", "f", "o"]
 
@@ -436,11 +437,11 @@ def test_types_do_not_depend_on_the_order_of_files(tmp_path: Path) -> None:
     for name, values in cells.items():
         paths[name].write_text("ts,id\n" + "".join(f"1,{value}\n" for value in values))
     for order in (["m1", "m2"], ["m2", "m1"]):
-        with check_tables([paths[one] for one in order], "policy x: id > 1") as check:
+        with check_log("policy x: id > 1", [paths[one] for one in order]) as check:
             found = check.to_arrow().column("verdict").to_pylist()
         assert found == [float(cell) > 1 for one in order for cell in cells[one]]
     for order in (["m1", "m3"], ["m3", "m1"]):
-        with check_tables([paths[one] for one in order], 'policy x: id = "7"') as check:
+        with check_log('policy x: id = "7"', [paths[one] for one in order]) as check:
             found = check.to_arrow().column("verdict").to_pylist()
         assert found == [cell == "7" for one in order for cell in cells[one]]
 
@@ -449,10 +450,10 @@ def test_an_argument_that_is_empty_at_first(tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     empty = "".join(f"{k},pay,{'x' * 40},\n" for k in range(_MANY))
     path.write_text(f"ts,what,more,id\n{empty}{_MANY},approve,,7\n{_MANY},pay,,A7\n")
-    check = check_tables(
-        path,
+    check = check_log(
         'atom approve(id) = what = "approve"\natom pay(id) = what = "pay"\n'
         "policy p: pay(x) IMPLIES ONCE approve(x)",
+        path,
     )
     assert check.to_arrow().column("x").to_pylist() == ["A7"]
 
@@ -463,10 +464,10 @@ def test_what_is_no_number_is_an_error_of_its_row(cell: str, tmp_path: Path) -> 
     rows = ["1,5", f'2,"{cell}"', "3,7.5"]
     path.write_text("ts,id\n" + "\n".join(rows) + "\n")
     with pytest.raises(TableError, match=r"log.csv:3: column 'id': .* is not of type"):
-        check_tables(path, "policy x: id > 1").to_arrow()
-    check = check_tables(path, "policy x: id > 1", on_error="skip")
+        check_log("policy x: id > 1", path).to_arrow()
+    check = check_log("policy x: id > 1", path, on_error="skip")
     assert check.to_arrow().column("verdict").to_pylist() == [True, True]
-    assert check.events.skipped == 1
+    assert events_of(check).skipped == 1
 
 
 # Expressions, and as what they read their columns.
@@ -581,7 +582,7 @@ def test_the_first_time_says_how_a_column_is_read(
         path.write_text("".join(f"{json.dumps(one)}\n" for one in objects))
     else:
         path.write_text("ts,id\n" + "".join(f"{k},{cell}\n" for k, cell in enumerate(cells)))
-    with check_tables(path, rules, on_error="skip") as check:
+    with check_log(rules, path, on_error="skip") as check:
         table = check.to_arrow()
     assert table.filter(table.column("verdict")).column("time").to_pylist() == expected
 
@@ -615,9 +616,9 @@ def test_remark(cells: str, remark: str, by: str, tmp_path: Path) -> None:
         "variable": "atom a(id) = ts > 0\npolicy p: a(x) IMPLIES ONCE a(x)",
         "stream": "policy p: id = id.last()",
     }[by]
-    with check_tables(path, rules, key="id" if by == "key" else ()) as check:
+    with check_log(rules, path, key="id" if by == "key" else ()) as check:
         list(check)
-        found = check.remarks
+        found = events_of(check).remarks
     assert len(found) == bool(remark)
     assert re.search(remark, " ".join(found))
     (tmp_path / "rules.mtl").write_text(rules)

@@ -13,10 +13,12 @@ pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed
 import pyarrow as pa
 from pyarrow import csv, feather, parquet
 
+from mtlmon import check as check_log
 from mtlmon.errors import MtlmonError, PolicyError, TableError
 from mtlmon.policy import parse_policies
-from mtlmon.tables import check_tables, open_tables
+from mtlmon.tables import open_tables
 from tests.cli.process import mtlmon
+from tests.tables.begun import events_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -70,12 +72,12 @@ def test_parts_of_times_are_joined(tmp_path: Path, format: str, sort: bool) -> N
     path = written(joined(table), format, tmp_path)
     one = POLICY.format(hour="hour(at)", day="d")
     several = POLICY.format(hour="hour(`d,t`)", day="d")
-    expected = check_tables(path, one, time="at", sort=sort).to_arrow()
+    expected = check_log(one, path, time="at", sort=sort).to_arrow()
     for time in ("d,t", " d , t", ("d", "t")):
-        found = check_tables(path, several, time=time, sort=sort)
+        found = check_log(several, path, time=time, sort=sort)
         assert found.to_arrow().equals(expected), time
     from_file = f'time "d, t"\n{several}'
-    assert check_tables(path, from_file, sort=sort).to_arrow().equals(expected)
+    assert check_log(from_file, path, sort=sort).to_arrow().equals(expected)
     policy = tmp_path / "p.mtl"
     policy.write_text(several)
     options = ["--sort"] if sort else []
@@ -100,9 +102,9 @@ def test_a_row_without_a_part_has_no_time(tmp_path: Path, format: str) -> None:
     path = written(table, format, tmp_path)
     policy = "unit s\npolicy p: n >= 0"
     with pytest.raises(TableError, match=r"the time column 'd,t' is empty in this row"):
-        check_tables(path, policy, time="d,t").to_arrow()
-    found = check_tables(path, policy, time="d,t", on_error="skip")
-    assert found.to_arrow().num_rows == 2 and found.events.skipped == 1
+        check_log(policy, path, time="d,t").to_arrow()
+    found = check_log(policy, path, time="d,t", on_error="skip")
+    assert found.to_arrow().num_rows == 2 and events_of(found).skipped == 1
 
 
 def test_lines_of_logs(tmp_path: Path) -> None:
@@ -136,8 +138,8 @@ def test_names_that_cannot_be_columns(tmp_path: Path) -> None:
         ("d,d", "name a column twice"),
     ):
         with pytest.raises(MtlmonError, match=message):
-            check_tables(path, "policy p: n > 0", time=time)
+            check_log("policy p: n > 0", path, time=time).finish()
         with pytest.raises(PolicyError, match=message):
             parse_policies(f'time "{time}"\npolicy p: n > 0')
     with pytest.raises(TableError, match="no column 'e' for the times"):
-        check_tables(path, "policy p: n > 0", time="d,e").to_arrow()
+        check_log("policy p: n > 0", path, time="d,e").to_arrow()

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mtlmon import check as check_log
 from mtlmon.errors import MtlmonError
-from mtlmon.tables import check_tables
 from tests.cli.process import mtlmon
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
@@ -39,7 +39,7 @@ def test_texts_mean_what_timestamps_do(distances: list[int], is_sorted: bool) ->
         pa.array([time.isoformat() for time in times]),
         pa.array([time.isoformat() for time in times]).dictionary_encode(),
     ):
-        checked = check_tables(pa.table({"at": column}), POLICIES, sort=is_sorted)
+        checked = check_log(POLICIES, pa.table({"at": column}), sort=is_sorted)
         found.append(checked.to_arrow().to_pylist())
     assert found[0]
     assert found[1] == found[2] == found[0]
@@ -48,7 +48,7 @@ def test_texts_mean_what_timestamps_do(distances: list[int], is_sorted: bool) ->
 def test_texts_stay_texts_where_nothing_needs_times() -> None:
     rows = pa.table({"at": ["2024-05-03T06:10:00Z", "2024-05-03T06:10:09Z"]})
     text = 'unit s\ntime "at"\npolicy one: startswith(at, "2024") AND at < "2024-05-03T06:10:05"\n'
-    verdicts = check_tables(rows, text).to_arrow().to_pylist()
+    verdicts = check_log(text, rows).to_arrow().to_pylist()
     assert [one["verdict"] for one in verdicts] == [True, False]
 
 
@@ -56,7 +56,7 @@ def test_a_column_is_not_both() -> None:
     rows = pa.table({"at": ["2024-05-03T06:10:00Z"]})
     text = 'unit s\ntime "at"\npolicy one: startswith(at, "2024") AND hour(at) = 6\n'
     with pytest.raises(MtlmonError, match="hour takes a time, not column at of type string"):
-        check_tables(rows, text).to_arrow()
+        check_log(text, rows).to_arrow()
 
 
 @pytest.fixture

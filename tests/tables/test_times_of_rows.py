@@ -8,10 +8,11 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
 
+from mtlmon import check as check_log
 from mtlmon.errors import MtlmonError, TableError
-from mtlmon.tables import check_tables
 from tests.cli.process import mtlmon
 from tests.doors import implausible_time
+from tests.tables.begun import events_of
 from tests.tables.logs_of_times import FORMATS, Log, written
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ RESPONSE = "unit s\npolicy p: request implies EVENTUALLY[0,9] response"
 def verdicts(log: Log, policy: str = RESPONSE, **options: Any) -> list[str]:
     """The verdicts of a check by the library, as lines."""
     options = {"event": "what", "end_time": "inf", "pattern": log.pattern, **options}
-    rows = check_tables(log.path, policy, **options).to_arrow().to_pylist()
+    rows = check_log(policy, log.path, **options).to_arrow().to_pylist()
     return [f"{row['time']}:{row['offset']} {str(row['verdict']).lower()}" for row in rows]
 
 
@@ -151,9 +152,9 @@ def test_a_step_back_within_a_time_stamp_is_told(tmp_path: Path) -> None:
     assert "2 rows step back within a time-stamp" in ended.errors
     # from block to block, and by a row whose time is whole
     parts = [written(tmp_path, "arrow", rows)]
-    check = check_tables(parts[0].path, "unit s\npolicy p: response", event="what")
+    check = check_log("unit s\npolicy p: response", parts[0].path, event="what")
     check.to_arrow()
-    assert check.events.remarks and "2 rows step back" in check.events.remarks[0]
+    assert events_of(check).remarks and "2 rows step back" in events_of(check).remarks[0]
 
 
 ZONE = "Europe/Berlin"
@@ -269,7 +270,7 @@ def test_relations_of_tables_are_in_the_time_zone_of_the_log(tmp_path: Path) -> 
     )
     log = tmp_path / "log.csv"
     log.write_text("ts,road,speed\n2024-07-01 12:30:00,a,5\n2024-07-01T11:30:00Z,a,7\n")
-    found = check_tables(str(log), policy).to_arrow()
+    found = check_log(policy, str(log)).to_arrow()
     assert found["verdict"].to_pylist() == [True, True]
 
 
@@ -280,7 +281,7 @@ def test_other_columns_of_times_are_in_the_time_zone_as_well(tmp_path: Path, for
     rows.append(("2024-07-01T11:30:00Z", "2024-07-01 13:00:00"))
     log = written(tmp_path, format, rows)
     policy = f'unit s\ntime zone "{ZONE}"\npolicy p: ts < what'
-    found = check_tables(log.path, policy).to_arrow()
+    found = check_log(policy, log.path).to_arrow()
     assert found["verdict"].to_pylist() == [True, False]
 
 
@@ -325,9 +326,9 @@ def test_all_hours_of_a_year_are_those_of_zoneinfo(zone: str, year: int) -> None
 def test_times_that_are_implausible_for_their_unit(tmp_path: Path, format: str) -> None:
     """Milliseconds as seconds, by which a window of 9 s has 9 ms."""
     log = written(tmp_path, format, [(1714550400000, "request"), (1714550410000, "response")])
-    check = check_tables(log.path, RESPONSE, event="what", pattern=log.pattern)
+    check = check_log(RESPONSE, log.path, event="what", pattern=log.pattern)
     check.to_arrow()
-    assert check.events.remarks == [
+    assert events_of(check).remarks == [
         "the unit of times is s, by which 1714550410000 is in the year 56301: in ms it would be in "
         "2024",
     ]

@@ -1,4 +1,4 @@
-"""`check_tables` can warn, or fail, if policies were never triggered."""
+"""`mtlmon.check` can warn, or fail, if policies were never triggered."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import warnings
 import pyarrow as pa
 import pytest
 
+import mtlmon
 from mtlmon.errors import MtlmonError, VacuousError, VacuousWarning
-from mtlmon.tables import TableCheck, check_tables
 
 POLICIES = """
 policy answered per user: request IMPLIES EVENTUALLY[0,5] response
@@ -27,19 +27,19 @@ ROWS = pa.table(
 
 
 def test_policies_that_were_not_triggered() -> None:
-    check = check_tables(ROWS, POLICIES, vacuous="error")
+    check = mtlmon.check(POLICIES, ROWS, vacuous="error")
     found = 0
     words = "policy paid was never triggered: ship holds at none of the 3 time-points"
     with pytest.raises(VacuousError, match=words) as caught:
-        for batch in check:
+        for batch in check.batches():
             found += batch.num_rows
     # the verdicts come first
     assert found == 7
     assert "ship" in str(caught.value.formula)
     with pytest.warns(VacuousWarning, match=words) as warned:
-        check_tables(ROWS, POLICIES, vacuous="warn").to_arrow()
+        mtlmon.check(POLICIES, ROWS, vacuous="warn").to_arrow()
     assert [one.filename for one in warned] == [__file__]
-    assert check_tables(ROWS, POLICIES).to_arrow().num_rows == 7
+    assert mtlmon.check(POLICIES, ROWS).to_arrow().num_rows == 7
 
 
 def test_policies_that_were_triggered() -> None:
@@ -47,14 +47,19 @@ def test_policies_that_were_triggered() -> None:
     for vacuous in "warn", "error":
         with warnings.catch_warnings():
             warnings.simplefilter("error", VacuousWarning)
-            check_tables(shipped, POLICIES, vacuous=vacuous).to_arrow()
+            mtlmon.check(POLICIES, shipped, vacuous=vacuous).to_arrow()
 
 
 @pytest.mark.parametrize(
     ("policy", "vacuous", "verdicts", "message"),
     [
-        ("ship IMPLIES pay", "fail", None, "vacuous is one of 'ignore', 'warn', 'error'"),
-        ("ship IMPLIES pay", "warn", "first", "needs all rows"),
+        (
+            "ship IMPLIES pay",
+            "fail",
+            None,
+            "vacuous='fail': it is one of",
+        ),
+        ("ship IMPLIES pay", "warn", "first", "does not work with verdicts='first'"),
     ],
 )
 def test_what_is_refused(policy: str, vacuous: str, verdicts: str | None, message: str) -> None:
@@ -62,5 +67,5 @@ def test_what_is_refused(policy: str, vacuous: str, verdicts: str | None, messag
         _check(policy, vacuous, verdicts)
 
 
-def _check(policy: str, vacuous: str, verdicts: str | None) -> TableCheck:
-    return check_tables(ROWS, policy, vacuous=vacuous, verdicts=verdicts)  # type: ignore[arg-type]
+def _check(policy: str, vacuous: str, verdicts: str | None) -> mtlmon.Run:
+    return mtlmon.check(policy, ROWS, vacuous=vacuous, verdicts=verdicts)  # type: ignore[arg-type]

@@ -8,8 +8,8 @@ import pytest
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
 
+import mtlmon  # noqa: E402
 from mtlmon import MtlmonError  # noqa: E402
-from mtlmon.tables import check_tables  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,7 +58,7 @@ def rows_of(found: Any) -> list[tuple[Any, ...]]:
 @pytest.mark.parametrize("options", [{"resolve": True}, {"mode": "naive", "verdicts": "false"}])
 def test_kinds_of_tables(convert: Callable[[Any], Any], options: dict[str, Any]) -> None:
     frame = convert(pa.table(COLUMNS))
-    check = check_tables(frame, POLICIES, key="user", rows=True, end_time="inf", **options)
+    check = mtlmon.check(POLICIES, frame, key="user", rows=True, end_time="inf", **options)
     found = check.violations(frame)
     assert type(found) is type(frame)
     assert sorted(rows_of(found)) == sorted(EXPECTED)
@@ -69,37 +69,40 @@ def test_kinds_of_tables(convert: Callable[[Any], Any], options: dict[str, Any])
 def test_messages_are_reasons() -> None:
     frame = pa.table(COLUMNS)
     text = 'trigger high: reason > 5 message "{user} has {reason}"'
-    found = check_tables(frame, text, rows=True, resolve=True).violations(frame)
+    found = mtlmon.check(text, frame, rows=True, resolve=True).violations(frame)
     assert found["violation_reason"].to_pylist() == ["ann has 6"]
 
 
 def test_no_violation() -> None:
     frame = pa.table(COLUMNS)
-    found = check_tables(frame, "p OR NOT p", rows=True, resolve=True).violations(frame)
+    found = mtlmon.check("p OR NOT p", frame, rows=True, resolve=True).violations(frame)
     assert (found.num_rows, found.schema.names[-3:]) == (0, ["policy", "time", "violation_reason"])
 
 
 def test_long_formulas_are_shortened() -> None:
     frame = pa.table(COLUMNS)
     formula = " AND ".join(["q"] + ["NOT p"] * 30)
-    found = check_tables(frame, formula, rows=True, resolve=True).violations(frame)
+    found = mtlmon.check(formula, frame, rows=True, resolve=True).violations(frame)
     assert found["violation_reason"][0].as_py().endswith(" NOT ...")
 
 
 def test_what_is_refused() -> None:
     frame = pa.table(COLUMNS)
     with pytest.raises(MtlmonError, match="needs the rows of verdicts: add rows=True"):
-        check_tables(frame, "p").violations(frame)
-    for options in ({}, {"verdicts": "false"}, {"verdicts": "none", "resolve": True}):
+        mtlmon.check("p", frame).violations(frame)
+    with pytest.raises(MtlmonError, match="leave out verdicts='none'"):
+        mtlmon.check("p", frame, rows=True, resolve=True, verdicts="none").violations(frame)
+    several: list[dict[str, Any]] = [{}, {"verdicts": "false"}]
+    for options in several:
         with pytest.raises(MtlmonError, match="follows from an equivalence: add resolve=True"):
-            check_tables(frame, "p", rows=True, **options).violations(frame)
+            mtlmon.check("p", frame, rows=True, **options).violations(frame)
     with pytest.raises(MtlmonError, match="the table that was checked, and only one"):
-        check_tables([frame, frame], "p", rows=True, resolve=True).violations(frame)
+        mtlmon.check("p", [frame, frame], rows=True, resolve=True).violations(frame)
     with pytest.raises(MtlmonError, match="the table that was checked, and only one"):
-        check_tables(frame, "p", rows=True, resolve=True).violations(frame.slice(1))
+        mtlmon.check("p", frame, rows=True, resolve=True).violations(frame.slice(1))
     reader = frame.to_reader()
     with pytest.raises(MtlmonError, match="a table of pyarrow; not RecordBatchReader"):
-        check_tables(reader, "p", rows=True, resolve=True).violations(reader)
+        mtlmon.check("p", reader, rows=True, resolve=True).violations(reader)
 
 
 VARIABLES = """
@@ -120,7 +123,7 @@ FOUND = [
 @pytest.mark.parametrize("verdicts", [None, "all"])
 def test_policies_with_variables(convert: Callable[[Any], Any], verdicts: Any) -> None:
     frame = convert(pa.table(COLUMNS))
-    check = check_tables(frame, VARIABLES, rows=True, end_time="inf", verdicts=verdicts)
+    check = mtlmon.check(VARIABLES, frame, rows=True, end_time="inf", verdicts=verdicts)
     found = check.violations(frame)
     assert type(found) is type(frame)
     assert sorted(rows_of(found), key=lambda row: row[4]) == FOUND
@@ -135,7 +138,7 @@ def test_policies_with_variables_and_without() -> None:
         "policy named: FORALL message. ask(message, 1) IMPLIES q\n"
     )
     options: Any = {"rows": True, "resolve": True, "end_time": "inf"}
-    found = check_tables(frame, text, **options).violations(frame)
+    found = mtlmon.check(text, frame, **options).violations(frame)
     named = "violates FORALL message. ask(message, 1) IMPLIES q (message=ann)"
     assert sorted(rows_of(found), key=lambda row: (row[4], row[3])) == [
         ("ann", 1, 1, "named", 1, named),
@@ -153,7 +156,7 @@ def test_several_valuations_of_a_row() -> None:
         atom seen(user, x, at) = x > 0
         policy few: NOT (seen(u, v, t) AND (n = 1 OR n = 2))
     """
-    found = check_tables(frame, text, rows=True).violations(frame)
+    found = mtlmon.check(text, frame, rows=True).violations(frame)
     assert found["reason"].to_pylist() == [
         f"violates NOT (seen(u, v, t) AND (n = 1 OR n = 2)) "
         f'(u="a b", v=0.5, t=2023-11-14T22:13:20.123456789Z, n={n})'
@@ -166,11 +169,11 @@ def test_what_is_refused_with_variables() -> None:
     others = f"{VARIABLES}policy other: p OR NOT p\n"
     for text in VARIABLES, others:
         with pytest.raises(MtlmonError, match="needs the rows of verdicts: add rows=True"):
-            check_tables(frame, text, resolve=True).violations(frame)
+            mtlmon.check(text, frame, resolve=True).violations(frame)
         options: Any = {"rows": True, "resolve": True}
         with pytest.raises(MtlmonError, match="leave out verdicts='none'"):
-            check_tables(frame, text, verdicts="none", **options).violations(frame)
+            mtlmon.check(text, frame, verdicts="none", **options).violations(frame)
         with pytest.raises(MtlmonError, match="leave out time_points='stamp'"):
-            check_tables(frame, text, time_points="stamp", **options).violations(frame)
+            mtlmon.check(text, frame, time_points="stamp", **options).violations(frame)
         with pytest.raises(MtlmonError, match="the table that was checked, and only one"):
-            check_tables([frame, frame], text, **options).violations(frame)
+            mtlmon.check(text, [frame, frame], **options).violations(frame)

@@ -15,8 +15,8 @@ pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed
 
 import pyarrow as pa
 
+from mtlmon import check as check_log
 from mtlmon.errors import TableError
-from mtlmon.tables import check_tables
 from tests.cli.process import mtlmon
 from tests.doors import XesRows, formats_xes
 
@@ -105,8 +105,8 @@ def test_events_are_those_of_the_tree(tmp_path: Path, seed: int) -> None:
     path = tmp_path / "log.xes.gz"
     path.write_bytes(gzip.compress(text.encode()))
     for key in ((), "case:concept:name"):
-        expected = check_tables(table, POLICY, time="time:timestamp", key=key).to_arrow()
-        found = check_tables(str(path), POLICY, key=key)
+        expected = check_log(POLICY, table, time="time:timestamp", key=key).to_arrow()
+        found = check_log(POLICY, str(path), key=key)
         if not table.num_rows:
             assert found.to_arrow().num_rows == 0
             continue
@@ -188,7 +188,7 @@ def test_files_that_are_not_xes(tmp_path: Path, text: str, message: str) -> None
     path = tmp_path / "log.xes"
     path.write_text(text)
     with pytest.raises(TableError) as caught:
-        check_tables(str(path), "policy p: x > 1").to_arrow()
+        check_log("policy p: x > 1", str(path)).to_arrow()
     assert message in str(caught.value)
 
 

@@ -12,6 +12,7 @@ pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed
 
 import pyarrow as pa
 
+import mtlmon
 from mtlmon.errors import (
     FormulaError,
     MtlmonError,
@@ -20,7 +21,6 @@ from mtlmon.errors import (
     UnknownAtomWarning,
     ViolationError,
 )
-from mtlmon.tables import check_tables
 from mtlmon.testing import LiveMonitor, assert_holds, check
 
 POLICIES = [
@@ -54,7 +54,7 @@ def make_trace(seed: int, count: int) -> list[tuple[int, dict[str, Any]]]:
 def expected(policy: str, trace: list[tuple[int, dict[str, Any]]]) -> tuple[int, int, list[int]]:
     """The numbers of true and false time-points, and the times of the latter."""
     table = pa.Table.from_pylist([{"ts": time, **event} for time, event in trace])
-    run = check_tables(table, policy, resolve=True, end_time="last")
+    run = mtlmon.check(policy, table, resolve=True, end_time="last")
     rows = run.to_arrow().to_pylist()
     counts = run.counts["x"]
     return counts.true, counts.false, sorted(row["time"] for row in rows if row["verdict"] is False)

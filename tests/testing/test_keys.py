@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import mtlmon
 from mtlmon.errors import EventTypeError, MtlmonError, TimeStampError, TraceError
-from mtlmon.tables import check_tables
 from mtlmon.testing import (
     LiveMonitor,
     LogRule,
@@ -341,7 +341,7 @@ def test_tables_have_the_same_violations(formula: Any, events: Any) -> None:
     found = check(
         formula, table, key="k", time="ts", at_end="undecided-ok", end_time="last", unknown="ignore"
     )
-    verdicts = check_tables(table, formula, key="k", end_time="last", resolve=True).to_arrow()
+    verdicts = mtlmon.check(formula, table, key="k", end_time="last", resolve=True).to_arrow()
     wanted = [
         (row["k"], row["time"], row["offset"])
         for row in verdicts.to_pylist()

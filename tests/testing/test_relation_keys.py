@@ -11,6 +11,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+import mtlmon
 from mtlmon import Formula
 from mtlmon.errors import (
     EventTypeError,
@@ -21,7 +22,6 @@ from mtlmon.errors import (
     VacuousError,
     ViolationError,
 )
-from mtlmon.tables import check_tables
 from mtlmon.testing import LiveMonitor, LogRule, assert_holds, check
 from tests.doors import postorder
 from tests.reference.first_order import Log
@@ -156,7 +156,7 @@ policy p: read(f) IMPLIES ((PREVIOUS open(f)) OR NEXT[0,4] read(f))
         options["wait"] = 100
     result = check(text, trace, at_end="undecided-ok", unknown="ignore", **options)
     found = [(*one.key, one.time_stamp, one.offset, one.valuation["f"]) for one in result.answers]
-    rows_of = check_tables(table, text).to_arrow().to_pylist()
+    rows_of = mtlmon.check(text, table).to_arrow().to_pylist()
     wanted = [
         (*[row[name] for name in key], row["time"], row["offset"], row["f"]) for row in rows_of
     ]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     Refuse = Callable[[Expression, str, str], FormulaError]
 
 
-ONLY = "look-ups are for the command, check_tables, mtlmon.testing and mtlmon.spark.monitor"
+ONLY = "look-ups are for the command, mtlmon.check, mtlmon.testing and mtlmon.spark.monitor"
 """The hint where relations cannot be looked up."""
 
 

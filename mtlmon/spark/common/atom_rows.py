@@ -215,7 +215,7 @@ def relation_source(
         raise MtlmonError(
             f"the condition of {what} depends on other rows, which {function} does not support for "
             "policies with variables, as the rows of a time-stamp have no order: say it with "
-            "operators of the formula, or use check_tables"
+            "operators of the formula, or use mtlmon.check"
         )
     predicates = {name: file.atoms[name] for name in names if name in file.atoms}
     unit = resolution if file.unit is None else file.unit

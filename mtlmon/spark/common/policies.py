@@ -18,6 +18,7 @@ from mtlmon.policy.policy_file import DEFAULT_TIME
 from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.time_points import ROWS, Changes, Waiting, period_in_units
 from mtlmon.policy.several import given_policies
+from mtlmon.relational.analysis import of_run
 from mtlmon.relational.atoms import used_atoms
 from mtlmon.spark.common.events import key_names
 from mtlmon.syntax.bounds import LATER
@@ -28,7 +29,6 @@ from mtlmon.syntax.operators import ATOM, NOT
 from mtlmon.syntax.rewrite import has_durations
 from mtlmon.syntax.traversal import postorder
 from mtlmon.tables.columns.times import Times
-from mtlmon.tables.relation_check import of_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
