@@ -1,4 +1,8 @@
-"""The monitored part of a text log that is read once for policies with variables and others."""
+"""The monitored part of a text log that is read once for policies with variables and others.
+
+A place in it is a number of bytes, so that texts of the part already read get no numbers. `TextLog`
+says that the log ends before it reads a line that may be incomplete.
+"""
 
 from __future__ import annotations
 

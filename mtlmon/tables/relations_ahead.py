@@ -1,4 +1,10 @@
-"""Policies with variables beside others: the atoms of both, and answers that wait for verdicts."""
+"""Policies with variables beside others: the atoms of both, and answers that wait for verdicts.
+
+In a file with policies of both kinds, each batch goes to the engine of those with variables first.
+Each answer says how many time-points had been read when it was found, so `LogCheck.feed` stops
+after that many events, and lines come event by event whatever the batches are. Within a batch, the
+engine is ahead of the check, so the batch has to end before a checkpoint (`settle`).
+"""
 
 from __future__ import annotations
 
