@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from mtlmon.run.files import VerdictFile
     from mtlmon.run.spec import RunSpec
     from mtlmon.tables.outputs import BatchOutput, RowTable
-    from mtlmon.text.native import Writer
     from mtlmon.tables.violations import Judged
+    from mtlmon.text.native import Writer
 
     class Counting(Protocol):
         """The policies of a run, and what is counted so far."""

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from mtlmon.checking.counts import PolicyCounts
-    from mtlmon.run.host import Judging
     from mtlmon.policy import PolicyFile
+    from mtlmon.run.host import Judging
     from mtlmon.run.keywords import CheckOptions
     from mtlmon.run.running import Steps
     from mtlmon.run.spec import RunSpec
