@@ -41,6 +41,7 @@ from tests.doors import (
     policy_label,
 )
 from tests.doors import RelationTimeline as Timeline
+from tests.doors import streams_native as native
 
 _ROUNDS = int(os.environ.get("MTLMON_LEAK_ROUNDS", "200"))
 # Caches fill and freelists grow in the first rounds.
@@ -350,5 +351,59 @@ def test_sweeps_of_relations_come_and_go() -> None:
             Timeline(starts[::-1].copy(), ends, None, None, count)
         with pytest.raises(ValueError, match="number of a key"):
             Pairs(records, keys, records, keys, 2)
+
+    _assert_flat(work)
+
+
+def test_rows_in_rounds_come_and_go() -> None:
+    """States between chunks, late rows, chunks that are forgotten, and an error of the caller."""
+    count = 60
+    times = np.concatenate([np.arange(count), np.arange(0, count, 7)])
+    traces = (np.arange(len(times)) % 3).astype(np.uint32)
+    offsets = np.arange(len(times)).astype(np.uint64)
+    results, validity = np.empty(len(times), np.int64), np.empty(len(times), np.uint8)
+
+    def work() -> None:
+        kernels: list[native.Kernel] = [
+            native.SumWindow("var", False, 0, -1),
+            native.QueueWindow("max", False, 0, 9),
+            native.QuantileWindow(0.5, 0, 9),
+        ]
+        for kernel in kernels:
+            kernel.by_trace()
+
+        def compute(
+            slots: bytes, where: bytes, moments: bytes | None, saved: bytearray | None
+        ) -> None:
+            places = np.frombuffer(where, np.int64)
+            batch = native.Batch(
+                times[places], np.frombuffer(slots, np.uint32), len(places), 0, True
+            )
+            if moments is not None and saved is not None:
+                batch.mark(np.frombuffer(moments, np.int64), np.frombuffer(saved, np.uint64), 3)
+            for kernel in kernels:
+                kernel.begin()
+                kernel.feed(batch, times[places], None, results, validity)
+            if len(places) == 1:
+                raise ValueError("the last row")
+
+        history = native.RoundHistory(kernels, compute, 4)
+        signs = np.ones(len(times), np.int8)
+        for part in (slice(0, count), slice(count, len(times))):
+            rows = (
+                traces[part],
+                times[part],
+                offsets[part],
+                np.arange(len(times))[part],
+                signs[part],
+            )
+            history.push(*rows)
+        history.forget(count // 2, 3)
+        history.take_places()
+        history.at_starts(lambda: [kernel.snapshot() for kernel in kernels])
+        with pytest.raises(ValueError, match="the last row"):
+            history.push(
+                traces[:1], times[count - 1 : count], offsets[:1], np.zeros(1, int), signs[:1]
+            )
 
     _assert_flat(work)

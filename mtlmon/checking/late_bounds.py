@@ -73,6 +73,13 @@ _SPACING = 256
 _NAME_BYTES = 20
 _STATE_BYTES = 32
 _CHUNK_BYTES = 1024
+# The same as `RoundRows` has them: the rows of the first chunk of a trace that could be forgotten,
+# what a row takes there with its share of states and chunks, and a trace itself. As many rows as
+# there are, and some more, are kept although they have gone.
+_ROWS_OF_TRACE = 16
+_PLACE_BYTES = 100
+_TRACE_BYTES = 400
+_SPARE_ROWS = 4_096
 # How many groups of traces there are at most.
 _MOST_GROUPS = 128
 # A tick takes its time and its trace.
@@ -263,7 +270,7 @@ def late_rows_kept(
     needs = needs_of(file, names)
     columns = [field for field in schema if field.name.partition("\0")[0] in needs.columns]
     of_row = sum(_width(field.type) for field in columns) + len(needs.log_atoms) + len(names)
-    of_row += _NAME_BYTES + _STATE_BYTES + _CHUNK_BYTES // _SPACING
+    of_row += _NAME_BYTES
     of_ticks = sum((lateness // period + 1) * (_TICK_BYTES + len(names)) for period in set(periods))
     of_changes = 0
     for counted in changes:
@@ -274,9 +281,15 @@ def late_rows_kept(
     def kept(rows: int, traces: int, groups: int, state: int) -> int:
         # the history that admits rows knows each by a number
         own = rows * event_bytes(1) + traces * (of_ticks + trace_bytes(1))
-        # the first chunk of a group may have rows that could be forgotten
+        # the first chunk of a group, or of a trace, may have rows that could be forgotten
         held = rows + groups * _SPACING + state // _STATE_BYTES
-        return held * of_row + own + of_changes + groups * _CHUNK_BYTES + 2 * state
+        shared = held * (of_row + _STATE_BYTES + _CHUNK_BYTES // _SPACING)
+        shared += groups * _CHUNK_BYTES + 2 * state
+        held = rows + min(traces, rows) * _ROWS_OF_TRACE
+        by_trace = held * _PLACE_BYTES + (2 * held + _SPARE_ROWS) * of_row
+        # a trace has a state at its end, one where it is computed again, and one between chunks
+        by_trace += traces * _TRACE_BYTES + 3 * state
+        return own + of_changes + max(shared, by_trace)
 
     of_states = [one.per_key for one in states]
     for one in states:

@@ -43,6 +43,7 @@ from mtlmon.streams.late_computing import Computer
 from mtlmon.streams.late_rows import ChunkedRows
 from mtlmon.streams.late_snapshots import rows_as_bytes, rows_of_bytes
 from mtlmon.streams.named_rows import NO_NAMES, Names, Rows, joined
+from mtlmon.streams.round_rows import RoundRows
 from mtlmon.streams.ticking import LATEST
 from mtlmon.support.snapshot_parts import damaged, joined_parts, split_parts
 
@@ -151,10 +152,13 @@ class LatePartition:
         self.atoms = (*plain, *computed)
         self.leader = LeadingHistory(lateness=lateness, wait=wait, clock=clock, equality=equality)
         self._computer: Computer | None = None
+        # the rows, with a state for each trace, or else for groups of traces
+        self._rounds: RoundRows | None = None
         self._groups: dict[int, ChunkedRows] = {}
         # their numbers, and the next one to look at for rows to forget
         self._numbers: list[int] = []
         self._swept = 0
+        self._trace_count = 0
         self._pool = RowPool(has_origins=origins is not None)
         self._contents = Contents()
         # rows whose time has not passed; those to be judged, and how time passes behind each step
@@ -351,6 +355,11 @@ class LatePartition:
         staying = np.flatnonzero(flags & IS_GONE == 0)
         # in the order of time; those of a trace and time-stamp keep theirs
         staying = staying[np.argsort(rows.time_stamps[staying], kind="stable")]
+        if self._has_rounds:
+            new = rows.taken(staying)
+            held[staying], changed = self._in_rounds().update(new, gone)
+            self._forget_rounds(new.traces)
+            return rows._replace(held=held), changed
         groups = self._groups_of(rows.traces[staying])
         leaving = self._groups_of(gone.traces)
         touching = None
@@ -371,6 +380,37 @@ class LatePartition:
         self._pass_time()
         self._forget(touched)
         return rows._replace(held=held), changed
+
+    @property
+    def _has_rounds(self) -> bool:
+        """Whether each trace has a state of its own.
+
+        Rows at which time passes without a row, which wait or look something up do not.
+        """
+        assert self._computer is not None
+        return not self.relations and self._computer.program.can_be_by_trace
+
+    def _in_rounds(self) -> RoundRows:
+        if self._rounds is None:
+            assert self._computer is not None
+            self._rounds = RoundRows(self._computer, self._spacing)
+        return self._rounds
+
+    def _forget_rounds(self, touched: NDArray[np.uint32]) -> None:
+        """Forget rows of traces that have new ones, and of some others."""
+        assert self._rounds is not None
+        self._trace_count = max(self._trace_count, int(touched.max(initial=0)) + 1)
+        if self._clock == "all":
+            bound = self.leader.admits_from(0)
+            if bound is not None:
+                self._rounds.forget(bound, len(touched))
+            return
+        bounds = [
+            (number, bound)
+            for number in self._with_swept(np.unique(touched).tolist(), range(self._trace_count))
+            if (bound := self.leader.admits_from(number)) is not None
+        ]
+        self._rounds.forget_some([number for number, _ in bounds], [bound for _, bound in bounds])
 
     def _pass_time(self) -> None:
         """Compute the ticks that time has passed, and take what has become of ticks."""
@@ -410,18 +450,21 @@ class LatePartition:
 
     def _forget(self, touched: Sequence[int]) -> None:
         """Forget rows of groups that were touched, and of some others."""
-        numbers = self._numbers
-        others = [
-            numbers[(self._swept + k) % len(numbers)]
-            for k in range(min(_SWEPT_GROUPS, len(numbers)))
-        ]
-        self._swept = (self._swept + len(others)) % max(1, len(numbers))
-        for number in {*touched, *others}:
+        for number in self._with_swept(touched, self._numbers):
             bound = self.leader.admits_from(number if self._clock == "key" else 0)
             if bound is not None:
                 # relations are known as far back as rows are computed again
                 reach_back = self._lateness if self.relations else None
                 self._groups[number].forget(bound, reach_back)
+
+    def _with_swept(self, touched: Sequence[int], numbers: Sequence[int]) -> set[int]:
+        """The numbers of what was touched, and some other ones, another part each time."""
+        others = [
+            numbers[(self._swept + k) % len(numbers)]
+            for k in range(min(_SWEPT_GROUPS, len(numbers)))
+        ]
+        self._swept = (self._swept + len(others)) % max(1, len(numbers))
+        return {*touched, *others}
 
     @property
     def computed_from(self) -> int:
@@ -522,6 +565,11 @@ class LatePartition:
         if self._computer is not None:
             self._computer.park()
             states.append(self._computer.first_state)
+        if self._rounds is not None:
+            state, placed = self._rounds.parts()
+            head["placed"] = 0 if placed is None else len(placed.time_stamps)
+            states.append(state)
+            rows += [] if placed is None else [placed]
         for number, group in self._groups.items():
             facts, own_states, own_rows = group.parts()
             head["groups"].append([number, facts])
@@ -569,6 +617,11 @@ class LatePartition:
             self._streams.compile_for(pa.ipc.read_schema(pa.py_buffer(schema)))
         self._computer = Computer(self._streams, self._partition, len(self._plain))
         self._computer.first_state, *states = states
+        if "placed" in head:
+            state, *states = states
+            last = first + head["placed"]
+            self._in_rounds().restore(state, rows.between(first, last) if head["placed"] else None)
+            first = last
         for number, facts in head["groups"]:
             last = first + sum(count for _, count, *_ in facts["chunks"])
             size = 3 + len(facts["chunks"])
@@ -582,6 +635,7 @@ class LatePartition:
     def byte_count(self) -> int:
         """The number of bytes that rows and states take, about."""
         of_groups = sum(group.byte_count for group in self._groups.values())
+        of_groups += 0 if self._rounds is None else self._rounds.byte_count
         of_held = 0 if self._held is None else self._held.rows.byte_count
         return self.leader.counters["held_bytes"] + self._pool.byte_count + of_held + of_groups
 

@@ -647,6 +647,8 @@ class StreamAtoms:
         ]
         for old, new in zip(before, self._programs, strict=True):
             if old is not None and new is not None:
+                if old.is_by_trace:
+                    new.be_by_trace()
                 try:
                     new.restore(old.snapshot())
                 except SnapshotError:

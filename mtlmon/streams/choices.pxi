@@ -46,7 +46,7 @@ cdef inline int64_t cell_of_code(
     return code ^ INT64_MAX if is_float and code < 0 else code
 
 
-cdef int64_t code_of_integer_code(QueueKind kind, int64_t code) noexcept:
+cdef int64_t code_of_integer_code(QueueKind kind, int64_t code) noexcept nogil:
     """The code of a float for the code of an integer."""
     cdef int64_t cell = cell_of_integer(cell_of_code(kind, False, False, code))
     return order_code(kind, True, False, cell)
@@ -134,10 +134,12 @@ cdef class QueueWindow(Window):
 
     cdef inline bint is_superseded(self, uint32_t position, int64_t code) noexcept nogil:
         """Whether a row cannot become the result once a later one has this code."""
-        if self.kind == FIRST:
-            return False
-        return self.kind == LAST or is_wanted_less(
-            self.kind, &self.ranks, self.rows.values[linked_index(&self.rows, position)], code
+        return self.is_replaced(self.rows.values[linked_index(&self.rows, position)], code)
+
+    cdef inline bint is_replaced(self, int64_t code, int64_t later) noexcept nogil:
+        """Whether a code is not wanted any more once there is a later one."""
+        return self.kind != FIRST and (
+            self.kind == LAST or is_wanted_less(self.kind, &self.ranks, code, later)
         )
 
     cdef inline int enter(self, size_t index) except -1 nogil:
@@ -217,7 +219,7 @@ cdef class QueueWindow(Window):
         Window.renumber(self, numbers, count, kept)
         return self.rebuild()
 
-    cdef int64_t float_of(self, int64_t value) noexcept:
+    cdef int64_t float_of(self, int64_t value) noexcept nogil:
         return code_of_integer_code(self.kind, value)
 
     cdef int read(self, NumberReader reader) except -1:
@@ -229,3 +231,113 @@ cdef class QueueWindow(Window):
 
     cdef object trace_bytes(self):
         return sizeof(Chain)
+
+    # ---- states by trace -----------------------------------------------------------------------
+
+    # The ring of a trace has the rows that may become the result, up to `chains[...].back`, and
+    # behind a gap those that have not entered yet. A state is both, and how many are of the former.
+
+    cdef bint has_states_by_trace(self):
+        return self.panes.width == 0
+
+    cdef int begin_by_trace(self) except -1:
+        self.rows.has_links = False
+        return Window.begin_by_trace(self)
+
+    cdef int put_by_trace(
+        self, int64_t time_stamp, uint32_t trace, int64_t value
+    ) except -1 nogil:
+        cdef Ring *ring = &self.rings.of[trace]
+        if ring.end - ring.start == ring.room:
+            self.close_gap(trace)
+        return push_in_ring(
+            &self.rings, &self.rows, trace, time_stamp,
+            order_code(self.kind, self.is_float, self.is_text, value)
+        )
+
+    cdef inline void move_row(
+        self, const Ring *ring, uint32_t source, uint32_t target
+    ) noexcept nogil:
+        """Move a row to another position in its ring."""
+        cdef size_t place = ring_index(ring, target)
+        cdef size_t index = ring_index(ring, source)
+        self.rows.time_stamps[place] = self.rows.time_stamps[index]
+        self.rows.values[place] = self.rows.values[index]
+
+    cdef void close_gap(self, uint32_t trace) noexcept nogil:
+        """Let the rows that have not entered yet follow those that have."""
+        cdef Ring *ring = &self.rings.of[trace]
+        cdef uint32_t target = self.chains[trace].back
+        cdef uint32_t source = ring.entry
+        ring.entry = target
+        while source != ring.end:
+            self.move_row(ring, source, target)
+            source += 1
+            target += 1
+        ring.end = target
+
+    cdef int pass_trace(self, uint32_t trace, int64_t moment) except -1 nogil:
+        cdef Ring *ring = &self.rings.of[trace]
+        cdef uint32_t *back = &self.chains[trace].back
+        cdef const int64_t *time_stamps = self.rows.time_stamps
+        cdef const int64_t *codes = self.rows.values
+        cdef int64_t limit = moment - self.lower
+        cdef int64_t code
+        cdef size_t index
+        while ring.entry != ring.end:
+            index = ring_index(ring, ring.entry)
+            if time_stamps[index] > limit:
+                break
+            code = codes[index]
+            while back[0] != ring.start and self.is_replaced(
+                codes[ring_index(ring, back[0] - 1)], code
+            ):
+                back[0] -= 1
+            self.move_row(ring, ring.entry, back[0])
+            back[0] += 1
+            ring.entry += 1
+        limit = moment - self.upper
+        while ring.start != back[0] and time_stamps[ring_index(ring, ring.start)] < limit:
+            ring.start += 1
+        if ring.entry == ring.end:
+            ring.entry = ring.end = back[0]
+        return 0
+
+    cdef int get_by_trace(
+        self, int64_t time_stamp, uint32_t trace, int64_t *value
+    ) except -1 nogil:
+        cdef const Ring *ring = &self.rings.of[trace]
+        self.pass_trace(trace, time_stamp)
+        if ring.start == self.chains[trace].back:
+            value[0] = 0
+            return NOTHING
+        value[0] = cell_of_code(
+            self.kind, self.is_float, self.is_text, self.rows.values[ring_index(ring, ring.start)]
+        )
+        return FOUND
+
+    cdef int step(self, const RowColumns *columns) except -1 nogil:
+        return step_by_trace(self, columns)
+
+    cdef inline void expect_by_trace(self, uint32_t trace) noexcept nogil:
+        self.expect(trace)
+        expect_ring(&self.rings, &self.rows, trace)
+
+    cdef size_t state_words(self, uint32_t trace) noexcept nogil:
+        self.close_gap(trace)
+        return 1 + 2 * ring_count(&self.rings.of[trace])
+
+    cdef int read_state(self, uint32_t trace, const uint64_t *words, size_t size) except -1 nogil:
+        cdef Ring *ring = &self.rings.of[trace]
+        ring.start = ring.entry = ring.end = self.chains[trace].back = 0
+        if words != NULL:
+            self.fill_ring(trace, &words, &size)
+            self.chains[trace].back = ring.entry
+        if size:
+            with gil:
+                raise damaged()
+        return 0
+
+    cdef int take(self, size_t index) except -1 nogil:
+        # what is written has no rows that others replace
+        return 0

@@ -70,12 +70,16 @@ cdef class Fold(Kernel):
             self.traces = room
         return 0
 
+    cdef inline bint is_wanted(self, uint32_t trace, int64_t code) noexcept nogil:
+        """Whether the value with a code becomes that of a trace."""
+        return self.kind == LAST or not self.found[trace] or not (
+            self.kind == FIRST
+            or is_wanted_less(self.kind, &self.ranks, code, self.codes[trace])
+        )
+
     cdef inline void fold(self, uint32_t trace, int64_t code) noexcept nogil:
-        if self.found[trace] and self.kind != LAST:
-            if self.kind == FIRST or is_wanted_less(
-                self.kind, &self.ranks, code, self.codes[trace]
-            ):
-                return
+        if not self.is_wanted(trace, code):
+            return
         note_change(&self.journal, trace, self.codes[trace], self.found[trace])
         self.codes[trace] = code
         self.found[trace] = 1
@@ -186,7 +190,7 @@ cdef class Fold(Kernel):
         self.begin()
         return 0
 
-    cdef int64_t float_of(self, int64_t value) noexcept:
+    cdef int64_t float_of(self, int64_t value) noexcept nogil:
         return code_of_integer_code(self.kind, value)
 
     cdef size_t bytes_held(self):
@@ -202,6 +206,57 @@ cdef class Fold(Kernel):
             + most_traces(traces) * (sizeof(int64_t) + 1)
             + 2 * (rows + batch) * sizeof(Change)
         )
+
+    # ---- states by trace: the code of the value, if there is one -------------------------------
+
+    cdef bint has_states_by_trace(self):
+        return self.lower == 0 and self.panes.width == 0
+
+    cdef int put_by_trace(
+        self, int64_t time_stamp, uint32_t trace, int64_t value
+    ) except -1 nogil:
+        cdef int64_t code = order_code(self.kind, self.is_float, self.is_text, value)
+        if self.is_wanted(trace, code):
+            self.codes[trace] = code
+            self.found[trace] = 1
+        return 0
+
+    cdef int get_by_trace(
+        self, int64_t time_stamp, uint32_t trace, int64_t *value
+    ) except -1 nogil:
+        value[0] = cell_of_code(self.kind, self.is_float, self.is_text, self.codes[trace])
+        return self.found[trace]
+
+    cdef int step(self, const RowColumns *columns) except -1 nogil:
+        return step_by_trace(self, columns)
+
+    cdef inline void expect_early(self, uint32_t trace) noexcept nogil:
+        pass
+
+    cdef inline void expect_by_trace(self, uint32_t trace) noexcept nogil:
+        self.expect(trace)
+
+    cdef size_t state_words(self, uint32_t trace) noexcept nogil:
+        return self.found[trace]
+
+    cdef void write_state(self, uint32_t trace, uint64_t *words) noexcept nogil:
+        if self.found[trace]:
+            words[0] = <uint64_t> self.codes[trace]
+
+    cdef int read_state(self, uint32_t trace, const uint64_t *words, size_t size) except -1 nogil:
+        if size > 1:
+            with gil:
+                raise damaged()
+        self.found[trace] = <uint8_t> size
+        self.codes[trace] = self.value_of_word(words[0]) if size else 0
+        return 0
+
+    cdef int visit_texts_of_state(
+        self, uint64_t *words, size_t size, const TextMarks *marks
+    ) except -1:
+        if size:
+            visit_text(<int64_t *> words, marks)
+        return 0
 
 
 @final
@@ -338,3 +393,62 @@ cdef class Last(Kernel):
             most_traces(traces) * (self.distance + 1) * sizeof(int64_t)
             + 2 * batch * sizeof(Change)
         )
+
+    # ---- states by trace: the values, the oldest first -----------------------------------------
+
+    cdef bint has_states_by_trace(self):
+        return True
+
+    cdef int put_by_trace(
+        self, int64_t time_stamp, uint32_t trace, int64_t value
+    ) except -1 nogil:
+        cdef size_t place = <size_t> trace * self.distance
+        if self.distance > 1:
+            place += self.counts[trace] % self.distance
+        self.cells[place] = value
+        self.counts[trace] += 1
+        return 0
+
+    cdef int get_by_trace(
+        self, int64_t time_stamp, uint32_t trace, int64_t *value
+    ) except -1 nogil:
+        return self.get(time_stamp, trace, value)
+
+    cdef int step(self, const RowColumns *columns) except -1 nogil:
+        return step_by_trace(self, columns)
+
+    cdef inline void expect_early(self, uint32_t trace) noexcept nogil:
+        pass
+
+    cdef inline void expect_by_trace(self, uint32_t trace) noexcept nogil:
+        self.expect(trace)
+
+    cdef size_t state_words(self, uint32_t trace) noexcept nogil:
+        return <size_t> min(self.counts[trace], <uint64_t> self.distance)
+
+    cdef void write_state(self, uint32_t trace, uint64_t *words) noexcept nogil:
+        cdef uint64_t count = min(self.counts[trace], <uint64_t> self.distance)
+        cdef uint64_t k
+        for k in range(count):
+            words[k] = <uint64_t> self.cells[
+                <size_t> trace * self.distance
+                + (self.counts[trace] - count + k) % self.distance
+            ]
+
+    cdef int read_state(self, uint32_t trace, const uint64_t *words, size_t size) except -1 nogil:
+        cdef size_t k
+        if size > self.distance:
+            with gil:
+                raise damaged()
+        self.counts[trace] = size
+        for k in range(size):
+            self.cells[<size_t> trace * self.distance + k] = self.value_of_word(words[k])
+        return 0
+
+    cdef int visit_texts_of_state(
+        self, uint64_t *words, size_t size, const TextMarks *marks
+    ) except -1:
+        cdef size_t k
+        for k in range(size):
+            visit_text(<int64_t *> &words[k], marks)
+        return 0

@@ -41,6 +41,7 @@ cdef class Machine:
     cdef list outputs
     cdef Section *sections
     cdef size_t section_count
+    cdef bint is_by_trace           # whether the kernels have states by trace
     cdef readonly size_t failed     # the instruction that overflowed last
 
     def __cinit__(
@@ -149,8 +150,11 @@ cdef class Machine:
             or <size_t> len(results) != outputs or <size_t> len(validities) != outputs
         ):
             raise ValueError("a wrong number of columns")
+        self.is_by_trace = batch.is_by_trace
         for k in range(self.kernel_count):
-            (<Kernel> self.kernels[k]).make_room(batch.traces, count)
+            if (<Kernel> self.kernels[k]).is_by_trace or batch.is_by_trace:
+                (<Kernel> self.kernels[k]).check_marks(batch)
+            (<Kernel> self.kernels[k]).make_room(batch.traces, 0 if batch.is_by_trace else count)
         resized(<void **> &columns, 2 * (inputs + outputs), sizeof(void *))
         try:
             for k in range(inputs):
@@ -171,6 +175,7 @@ cdef class Machine:
         self, Batch batch, void **inputs, void **outputs, const uint64_t *kinds
     ) except? 0:
         cdef size_t row, k, place
+        cdef size_t mark = 0
         cdef uint64_t own = 1
         cdef Section *section
         cdef size_t output_count = <size_t> len(self.outputs)
@@ -185,6 +190,9 @@ cdef class Machine:
                 for row in range(batch.count):
                     if kinds != NULL:
                         own = kinds[row]
+                    if batch.marks.moments != NULL and batch.marks.moments[row] != NO_MARK:
+                        self.save(batch, row, mark)
+                        mark += 1
                     for place in range(self.section_count):
                         section = &self.sections[place]
                         if not section.kinds & own:
@@ -201,6 +209,15 @@ cdef class Machine:
         finally:
             free(chosen)
         return batch.count
+
+    cdef int save(self, Batch batch, size_t row, size_t mark) except -1 nogil:
+        """Save the states of all kernels before a row."""
+        cdef size_t k
+        for k in range(self.kernel_count):
+            batch.marks.places[
+                mark * batch.marks.width + (<Kernel> self.kernels[k]).number
+            ] = (<Kernel> self.kernels[k]).save(batch.trace(row), batch.marks.moments[row])
+        return 0
 
     cdef int compute(
         self, int64_t time_stamp, uint32_t trace, size_t row, void **inputs, const Section *section
@@ -226,9 +243,14 @@ cdef class Machine:
             elif operation == CONSTANT:
                 target[0] = self.constants[code.a]
             elif operation == GET:
-                found = (<Kernel> self.kernels[code.a]).get(
-                    time_stamp, trace, &target.content.integer
-                )
+                if self.is_by_trace:
+                    found = (<Kernel> self.kernels[code.a]).get_by_trace(
+                        time_stamp, trace, &target.content.integer
+                    )
+                else:
+                    found = (<Kernel> self.kernels[code.a]).get(
+                        time_stamp, trace, &target.content.integer
+                    )
                 if found == OVERFLOWS:
                     self.failed = place
                     return OVERFLOWS
@@ -237,7 +259,12 @@ cdef class Machine:
                 if b.is_valid and (
                     operation == PUT or (b.content.integer != 0) == (operation == PUT_TRUE)
                 ):
-                    (<Kernel> self.kernels[code.a]).put(time_stamp, trace, b.content.integer)
+                    if self.is_by_trace:
+                        (<Kernel> self.kernels[code.a]).put_by_trace(
+                            time_stamp, trace, b.content.integer
+                        )
+                    else:
+                        (<Kernel> self.kernels[code.a]).put(time_stamp, trace, b.content.integer)
             else:
                 a = &self.registers[code.a]
                 if operation < FIRST_STRICT:

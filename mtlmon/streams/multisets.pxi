@@ -171,15 +171,20 @@ cdef class DistinctWindow(Window):
         prefetch(&self.counts[trace])
 
     cdef int put(self, int64_t time_stamp, uint32_t trace, int64_t value) except -1 nogil:
-        if self.is_float:
-            if value == INT64_MIN:
-                value = 0
-            elif value & INT64_MAX > INFINITE_BITS:
-                value = NAN_BITS
+        value = self.kept_value(value)
         if self.panes.width:
             return self.put_in_pane(time_stamp, trace, value)
         push_row(&self.rows, time_stamp, trace, value)
         return 0
+
+    cdef inline int64_t kept_value(self, int64_t value) noexcept nogil:
+        """The one cell of all values that are the same."""
+        if self.is_float:
+            if value == INT64_MIN:
+                return 0
+            if value & INT64_MAX > INFINITE_BITS:
+                return NAN_BITS
+        return value
 
     cdef int make_room(self, uint32_t traces, size_t rows) except -1:
         # nothing needs to be undone for rows that are merged
@@ -223,6 +228,9 @@ cdef class DistinctWindow(Window):
 
     cdef int get(self, int64_t time_stamp, uint32_t trace, int64_t *value) except -1 nogil:
         advance(self, time_stamp)
+        return self.result(trace, value)
+
+    cdef inline int result(self, uint32_t trace, int64_t *value) noexcept nogil:
         value[0] = self.counts[trace]
         return FOUND
 
@@ -331,6 +339,36 @@ cdef class DistinctWindow(Window):
             + max(2 * LEAST_ROWS, 3 * (rows + 1) + 2) * sizeof(Group)
             + max(2 * LEAST_ROWS, 4 * (rows + batch) + 4) * sizeof(uint32_t)
         )
+
+    cdef bint has_states_by_trace(self):
+        # the values that have entered a window without an upper bound are in no order
+        return self.is_bounded and self.panes.width == 0
+
+    cdef int put_by_trace(
+        self, int64_t time_stamp, uint32_t trace, int64_t value
+    ) except -1 nogil:
+        return push_by_trace(self, time_stamp, trace, self.kept_value(value))
+
+    cdef int get_by_trace(
+        self, int64_t time_stamp, uint32_t trace, int64_t *value
+    ) except -1 nogil:
+        advance_trace(self, time_stamp, trace)
+        return self.result(trace, value)
+
+    cdef int step(self, const RowColumns *columns) except -1 nogil:
+        return step_by_trace(self, columns)
+
+    cdef int pass_trace(self, uint32_t trace, int64_t moment) except -1 nogil:
+        return advance_trace(self, moment, trace)
+
+    cdef int take(self, size_t index) except -1 nogil:
+        return self.enter(index)
+
+    cdef int drop(self, size_t index) except -1 nogil:
+        return self.leave(index)
+
+    cdef inline void expect_by_trace(self, uint32_t trace) noexcept nogil:
+        expect_rows(self, trace)
 
 
 cdef enum:
@@ -557,10 +595,12 @@ cdef class QuantileWindow(Window):
         return 0
 
     cdef int get(self, int64_t time_stamp, uint32_t trace, int64_t *value) except -1 nogil:
-        cdef Sorted *sorted
-        cdef double found
         advance(self, time_stamp)
-        sorted = &self.sorted[trace]
+        return self.result(trace, value)
+
+    cdef inline int result(self, uint32_t trace, int64_t *value) noexcept nogil:
+        cdef const Sorted *sorted = &self.sorted[trace]
+        cdef double found
         if sorted.undefined:
             value[0] = NAN_BITS
             return FOUND
@@ -668,3 +708,32 @@ cdef class QuantileWindow(Window):
             + min(traces, rows + 1) * (single + blocks)
             + 2 * ((rows + 1) // JOINED_CODES) * MOST_CODES * sizeof(int64_t)
         )
+
+    cdef bint has_states_by_trace(self):
+        return self.is_bounded
+
+    cdef int put_by_trace(
+        self, int64_t time_stamp, uint32_t trace, int64_t value
+    ) except -1 nogil:
+        return push_by_trace(self, time_stamp, trace, order_code(LARGEST, True, False, value))
+
+    cdef int get_by_trace(
+        self, int64_t time_stamp, uint32_t trace, int64_t *value
+    ) except -1 nogil:
+        advance_trace(self, time_stamp, trace)
+        return self.result(trace, value)
+
+    cdef int step(self, const RowColumns *columns) except -1 nogil:
+        return step_by_trace(self, columns)
+
+    cdef int pass_trace(self, uint32_t trace, int64_t moment) except -1 nogil:
+        return advance_trace(self, moment, trace)
+
+    cdef int take(self, size_t index) except -1 nogil:
+        return self.enter(index)
+
+    cdef int drop(self, size_t index) except -1 nogil:
+        return self.leave(index)
+
+    cdef inline void expect_by_trace(self, uint32_t trace) noexcept nogil:
+        expect_rows(self, trace)

@@ -1,17 +1,27 @@
 """Streams: windows and offsets over the rows of many traces."""
 
-from collections.abc import Sequence
-from typing import Any, Final, Literal, TypeAlias, final
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Literal, TypeAlias, TypeVar, final
 
 from typing_extensions import disjoint_base
 
 from mtlmon.arrays.native import _Array
 
+_Result = TypeVar("_Result")
+
 @final
 class Batch:
     def __init__(
-        self, time_stamps: _Array, numbers: _Array | None, count: int, clock: int = 0
+        self,
+        time_stamps: _Array,
+        numbers: _Array | None,
+        count: int,
+        clock: int = 0,
+        is_by_trace: bool = False,
     ) -> None: ...
+    def mark(self, moments: _Array, places: _Array, width: int) -> None: ...
+    @property
+    def is_by_trace(self) -> bool: ...
     @property
     def count(self) -> int: ...
     @property
@@ -34,6 +44,11 @@ class Kernel:
         arguments: Batch | None = None,
     ) -> int: ...
     def set_panes(self, width: int) -> bool: ...
+    @property
+    def can_be_by_trace(self) -> bool: ...
+    @property
+    def is_by_trace(self) -> bool: ...
+    def by_trace(self) -> None: ...
     def begin(self) -> None: ...
     def undo(self) -> None: ...
     def settled(self, flags: _Array) -> None: ...
@@ -97,6 +112,44 @@ class TickWindow(Kernel):
     def __init__(
         self, kind: _Sum | Literal["count"], is_float: bool, first: int, last: int
     ) -> None: ...
+
+@final
+class Arena:
+    @property
+    def state_count(self) -> int: ...
+    @property
+    def held_bytes(self) -> int: ...
+
+@final
+class RoundHistory:
+    def __init__(
+        self,
+        kernels: Sequence[Kernel],
+        compute: Callable[[bytes, bytes, bytes | None, bytearray | None], object],
+        spacing: int,
+    ) -> None: ...
+    def push(
+        self,
+        numbers: _Array,
+        time_stamps: _Array,
+        offsets: _Array,
+        places: _Array,
+        signs: _Array,
+    ) -> None: ...
+    def forget(self, bound: int, count: int) -> None: ...
+    def forget_some(self, numbers: Sequence[int], bounds: Sequence[int]) -> None: ...
+    def take_places(self) -> bytearray: ...
+    def at_starts(self, function: Callable[[], _Result]) -> _Result: ...
+    @property
+    def row_count(self) -> int: ...
+    @property
+    def replayed(self) -> int: ...
+    @property
+    def rounds(self) -> int: ...
+    @property
+    def state_count(self) -> int: ...
+    @property
+    def held_bytes(self) -> int: ...
 
 OPERATIONS: Final[dict[str, int]]
 

@@ -107,6 +107,8 @@ class Points:
         ticks: the ticks.
         clock: the time of the last time-point before the batch.
         span: which ticks belong to the batch.
+        is_by_trace: whether the rows are in the order of time in each trace only; see
+            `native.Batch`.
 
     Attributes:
         ticks: the ticks.
@@ -121,8 +123,11 @@ class Points:
         ticks: Ticks,
         clock: int,
         span: Span = NO_SPAN,
+        *,
+        is_by_trace: bool = False,
     ) -> None:
         self.span = span
+        self._is_by_trace = is_by_trace
         self.ticks = ticks
         self.row_count = len(time_stamps)
         self._time_stamps = time_stamps
@@ -246,7 +251,9 @@ class Points:
                 ticks = self.ticks_of(period)
                 times, numbers = ticks.time_stamps, ticks.numbers
             count = len(times)
-            self._batches[period] = native.Batch(times, numbers, count, self._clock)
+            self._batches[period] = native.Batch(
+                times, numbers, count, self._clock, self._is_by_trace
+            )
         return self._batches[period]
 
     def times(self, period: int) -> Integers:

@@ -100,6 +100,7 @@ class StreamProgram:
         types: the type of the result for each name in `wanted`.
         periods: the periods of all ticks, also those that only streams have.
         can_leave_out: as given.
+        is_by_trace: whether the state of each trace is by itself.
         obstacles: with `only_due`, why all ticks are computed nevertheless; empty if they are not.
 
     Raises:
@@ -190,6 +191,9 @@ class StreamProgram:
         self._most_texts = _MANY_TEXTS
         self._clock = 0
         self._marked_clock = 0
+        self.is_by_trace = False
+        # where states are to be saved in the next batch
+        self._marks: tuple[NDArray[np.int64], NDArray[np.uint64]] | None = None
         self.columns = tuple(dict.fromkeys(builder.columns))
         self.types = {name: builder.schema.field(column).type for name, column in outputs.items()}
         for holding in self._holdings.values():
@@ -274,7 +278,13 @@ class StreamProgram:
                 own = zip(ticks.time_stamps.tolist(), ticks.numbers.tolist(), strict=True)
                 is_kept = [tick not in self._left_out for tick in own]
                 ticks = ticks.chosen(np.array(is_kept, np.bool_))
-        points = Points(time_stamps, numbers, ticks, self._clock, span)
+        points = Points(
+            time_stamps, numbers, ticks, self._clock, span, is_by_trace=self.is_by_trace
+        )
+        if self._marks is not None:
+            moments, places = self._marks
+            points.batch(ROWS).mark(moments, places, len(self.natives))
+            self._marks = None
         try:
             found = self._attempt(batch, points)
         except _Refused as refused:
@@ -298,6 +308,9 @@ class StreamProgram:
 
     def _reject(self, batch: pa.RecordBatch, points: Points, refused: _Refused) -> NoReturn:
         """Raise the error of the rows or the tick of a batch at which integers overflow."""
+        if self.is_by_trace:
+            # there is no state to go back to
+            raise refused.error from None
         while refused.has_memory or refused.period != ROWS:
             # It overflows if no earlier row does, which would have been left out before.
             self.undo()
@@ -428,6 +441,34 @@ class StreamProgram:
         ticking = self._ticking
         return ticking.next_change(start, limit) if isinstance(ticking, ChangeTicks) else None
 
+    # ---- states by trace ---------------------------------------------------------------------
+
+    @property
+    def can_be_by_trace(self) -> bool:
+        """Whether the state of each trace can be by itself; see `be_by_trace`."""
+        is_plain = not (self.has_ticks or self._holdings or self._families)
+        return is_plain and all(kernel.can_be_by_trace for kernel in self._natives())
+
+    def be_by_trace(self) -> None:
+        """Let the state of each trace be by itself, from before the first row on.
+
+        Then rows come in the order of time in each trace, whatever the order between traces is. An
+        error leaves no state to go on from.
+        """
+        if not self.is_by_trace:
+            for kernel in self._natives():
+                kernel.by_trace()
+            self.is_by_trace = True
+
+    def save_before(self, moments: NDArray[np.int64], places: NDArray[np.uint64]) -> None:
+        """Let the next call of `evaluate` save states before some rows; see `native.Batch.mark`."""
+        self._marks = moments, places
+
+    @property
+    def natives(self) -> list[native.Kernel]:
+        """The native kernels, which hold the state."""
+        return list(self._natives())
+
     def commit(self) -> None:
         """Let `undo` return to the present state from now on; `evaluate` begins with it."""
         self._marked_clock = self._clock
@@ -441,7 +482,9 @@ class StreamProgram:
             holding.native.begin()
 
     def undo(self) -> None:
-        """Return to the state before the last call of `evaluate`."""
+        """Return to the state before the last call of `evaluate`, unless it is by trace."""
+        if self.is_by_trace:
+            return
         self._clock = self._marked_clock
         self._ticking = self._marked_ticking
         self._ticking.undo()

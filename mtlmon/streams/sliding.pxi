@@ -4,6 +4,9 @@
 All traces share the clock, so rows enter and leave windows in one order, that of the log: one queue
 serves all traces, and what leaves is taken off the state of its own trace. A window without an
 upper bound forgets the rows that have entered.
+
+Where the state of each trace is by itself, the rows of each are in a ring of their own. What enters
+or leaves changes the aggregate in the same way.
 """
 
 cdef enum:
@@ -24,9 +27,12 @@ cdef class Window(Kernel):
     cdef uint64_t entry         # the position of the first row that has not entered yet
     cdef uint64_t tail          # of the first row that has not left yet
     cdef uint64_t marked_end, marked_entry, marked_tail     # at the last `begin`
+    cdef Rings rings            # for states by trace; unless rows enter at once, and never leave
+    cdef bint is_at_once
 
     def __dealloc__(self):
         free_rows(&self.rows)
+        free(self.rings.of)
         free_panes(&self.panes)
 
     cdef int set_bounds(self, int64_t lower, int64_t upper) except -1:
@@ -43,6 +49,9 @@ cdef class Window(Kernel):
             room = room_for(traces, self.traces)
         reserve_panes(&self.panes, &self.rows, self.traces, room, rows)
         if traces > self.traces:
+            if self.rings.of != NULL:
+                resized(<void **> &self.rings.of, room, sizeof(Ring))
+                memset(self.rings.of + self.traces, 0, (room - self.traces) * sizeof(Ring))
             self.resize_traces(room)
         return 0
 
@@ -111,7 +120,138 @@ cdef class Window(Kernel):
         return 0
 
     cdef size_t bytes_held(self):
-        return rows_bytes(&self.rows) + panes_bytes(&self.panes, self.traces)
+        cdef size_t found = rows_bytes(&self.rows) + panes_bytes(&self.panes, self.traces)
+        if self.rings.of != NULL:
+            found += self.traces * sizeof(Ring)
+        return found
+
+    # ---- states by trace -----------------------------------------------------------------------
+
+    cdef int begin_by_trace(self) except -1:
+        self.is_at_once = not self.is_bounded and self.lower == 0
+        # a row that enters at once is the first one of the arrays
+        resize_rows(&self.rows, LEAST_ROWS)
+        if not self.is_at_once:
+            resized(<void **> &self.rings.of, 1, sizeof(Ring))
+        return 0
+
+    cdef size_t state_words(self, uint32_t trace) noexcept nogil:
+        cdef size_t total = 0 if self.is_bounded else self.total_words(trace)
+        if self.is_at_once:
+            return total
+        return 1 + total + (1 + self.rows.has_values) * ring_count(&self.rings.of[trace])
+
+    cdef void write_state(self, uint32_t trace, uint64_t *words) noexcept nogil:
+        cdef const Ring *ring
+        cdef size_t count, k, index
+        if not self.is_at_once:
+            ring = &self.rings.of[trace]
+            count = ring_count(ring)
+            words[0] = <uint64_t> (ring.entry - ring.start) << 32 | count
+            words += 1
+            for k in range(count):
+                index = ring_index(ring, ring.start + <uint32_t> k)
+                words[k] = <uint64_t> self.rows.time_stamps[index]
+                if self.rows.has_values:
+                    words[count + k] = <uint64_t> self.rows.values[index]
+            words += (1 + self.rows.has_values) * count
+        if not self.is_bounded:
+            self.write_total(trace, words)
+
+    cdef int read_state(self, uint32_t trace, const uint64_t *words, size_t size) except -1 nogil:
+        if not self.is_at_once:
+            self.empty_ring(trace)
+            if words != NULL:
+                self.fill_ring(trace, &words, &size)
+        if not self.is_bounded:
+            self.read_total(trace, words, size)
+        elif size:
+            with gil:
+                raise damaged()
+        return 0
+
+    cdef int empty_ring(self, uint32_t trace) except -1 nogil:
+        """Let all rows leave a window."""
+        cdef Ring *ring = &self.rings.of[trace]
+        if self.is_bounded:
+            while ring.start != ring.entry:
+                self.drop(ring_index(ring, ring.start))
+                ring.start += 1
+        ring.start = ring.entry = ring.end = 0
+        return 0
+
+    cdef int fill_ring(
+        self, uint32_t trace, const uint64_t **written, size_t *size
+    ) except -1 nogil:
+        """Read the rows of a trace from words, and step over these."""
+        cdef Ring *ring = &self.rings.of[trace]
+        cdef const uint64_t *words = written[0] + 1
+        cdef uint64_t count = 0
+        cdef uint64_t entered = 0
+        cdef uint64_t needed = 0
+        cdef uint64_t k
+        if size[0]:
+            count = <uint32_t> written[0][0]
+            entered = written[0][0] >> 32
+            needed = 1 + (1 + <uint64_t> self.rows.has_values) * count
+        if not needed or needed > size[0] or entered > (count if self.is_bounded else 0):
+            with gil:
+                raise damaged()
+        for k in range(count):
+            push_in_ring(
+                &self.rings, &self.rows, trace, <int64_t> words[k],
+                self.value_of_word(words[count + k]) if self.rows.has_values else 0
+            )
+        while ring.entry != <uint32_t> entered:
+            self.take(ring_index(ring, ring.entry))
+            ring.entry += 1
+        written[0] += needed
+        size[0] -= <size_t> needed
+        return 0
+
+    cdef int visit_texts_of_state(
+        self, uint64_t *words, size_t size, const TextMarks *marks
+    ) except -1:
+        cdef size_t count, k
+        if self.is_at_once:
+            return self.visit_texts_of_total(words, marks)
+        count = <uint32_t> words[0]
+        for k in range(count if self.rows.has_values else 0):
+            visit_text(<int64_t *> &words[1 + count + k], marks)
+        if not self.is_bounded:
+            self.visit_texts_of_total(words + 1 + (1 + self.rows.has_values) * count, marks)
+        return 0
+
+    cdef int take(self, size_t index) except -1 nogil:
+        """Let a row enter the window of its trace."""
+        with gil:
+            raise NotImplementedError
+
+    cdef int drop(self, size_t index) except -1 nogil:
+        """Let a row leave the window of its trace."""
+        with gil:
+            raise NotImplementedError
+
+    # What a window without an upper bound keeps of the rows that have entered.
+
+    cdef size_t total_words(self, uint32_t trace) noexcept nogil:
+        return 0
+
+    cdef void write_total(self, uint32_t trace, uint64_t *words) noexcept nogil:
+        pass
+
+    cdef int read_total(self, uint32_t trace, const uint64_t *words, size_t size) except -1 nogil:
+        """Read what `write_total` has written; that of a new trace if it is NULL."""
+        with gil:
+            raise NotImplementedError
+
+    cdef int visit_texts_of_total(self, uint64_t *words, const TextMarks *marks) except -1:
+        return 0
+
+    cdef inline void expect_early(self, uint32_t trace) noexcept nogil:
+        """Fetch where the rows of a trace are, which are needed soon."""
+        if not self.is_at_once:
+            prefetch(&self.rings.of[trace])
 
     cdef object trace_bytes(self):
         """The most bytes of the state of a trace, without its rows."""
@@ -157,6 +297,60 @@ cdef inline int advance(AnyWindow window, int64_t now) except -1 nogil:
             window.leave(index)
             window.tail += 1
     return 0
+
+
+ctypedef fused ExactWindow:
+    CountWindow
+    SumWindow
+    DistinctWindow
+    QuantileWindow
+
+
+cdef inline int push_by_trace(
+    ExactWindow window, int64_t time_stamp, uint32_t trace, int64_t value
+) except -1 nogil:
+    """Append a row to those of its trace; let it enter if nothing else can happen to it."""
+    if window.is_at_once:
+        window.rows.numbers[0] = trace
+        if window.rows.has_values:
+            window.rows.values[0] = value
+        return window.enter(0)
+    return push_in_ring(&window.rings, &window.rows, trace, time_stamp, value)
+
+
+cdef inline int advance_trace(ExactWindow window, int64_t now, uint32_t trace) except -1 nogil:
+    """Let rows enter and leave the window of one trace."""
+    cdef Ring *ring
+    cdef const int64_t *time_stamps = window.rows.time_stamps
+    cdef int64_t limit = now - window.lower
+    cdef size_t index
+    if window.is_at_once:
+        return 0
+    ring = &window.rings.of[trace]
+    while ring.entry != ring.end:
+        index = ring_index(ring, ring.entry)
+        if time_stamps[index] > limit:
+            break
+        window.enter(index)
+        ring.entry += 1
+    if not window.is_bounded:
+        ring.start = ring.entry
+        return 0
+    limit = now - window.upper
+    while ring.start != ring.entry:
+        index = ring_index(ring, ring.start)
+        if time_stamps[index] >= limit:
+            break
+        window.leave(index)
+        ring.start += 1
+    return 0
+
+
+cdef inline void expect_rows(ExactWindow window, uint32_t trace) noexcept nogil:
+    """Fetch the state of a trace, and its rows."""
+    window.expect(trace)
+    if not window.is_at_once:
+        expect_ring(&window.rings, &window.rows, trace)
 
 
 ctypedef fused PlainWindow:
@@ -217,13 +411,6 @@ cdef int run_plainly(
     window.entry = rows.base + entry
     window.tail = rows.base + tail
     return OVERFLOWS if found == OVERFLOWS else 0
-
-
-ctypedef fused ExactWindow:
-    CountWindow
-    SumWindow
-    DistinctWindow
-    QuantileWindow
 
 
 cdef inline int take_back(ExactWindow window) except -1:
@@ -361,6 +548,9 @@ cdef class CountWindow(Window):
 
     cdef int get(self, int64_t time_stamp, uint32_t trace, int64_t *value) except -1 nogil:
         advance(self, time_stamp)
+        return self.result(trace, value)
+
+    cdef inline int result(self, uint32_t trace, int64_t *value) noexcept nogil:
         value[0] = self.counts[trace]
         return FOUND
 
@@ -432,3 +622,45 @@ cdef class CountWindow(Window):
 
     cdef object trace_bytes(self):
         return sizeof(int64_t)
+
+    cdef bint has_states_by_trace(self):
+        return self.panes.width == 0
+
+    cdef size_t total_words(self, uint32_t trace) noexcept nogil:
+        return 1
+
+    cdef void write_total(self, uint32_t trace, uint64_t *words) noexcept nogil:
+        words[0] = <uint64_t> self.counts[trace]
+
+    cdef int read_total(self, uint32_t trace, const uint64_t *words, size_t size) except -1 nogil:
+        if words != NULL and (size != 1 or words[0] >> 63):
+            with gil:
+                raise damaged()
+        self.counts[trace] = 0 if words == NULL else <int64_t> words[0]
+        return 0
+
+    cdef int put_by_trace(
+        self, int64_t time_stamp, uint32_t trace, int64_t value
+    ) except -1 nogil:
+        return push_by_trace(self, time_stamp, trace, value)
+
+    cdef int get_by_trace(
+        self, int64_t time_stamp, uint32_t trace, int64_t *value
+    ) except -1 nogil:
+        advance_trace(self, time_stamp, trace)
+        return self.result(trace, value)
+
+    cdef int step(self, const RowColumns *columns) except -1 nogil:
+        return step_by_trace(self, columns)
+
+    cdef int pass_trace(self, uint32_t trace, int64_t moment) except -1 nogil:
+        return advance_trace(self, moment, trace)
+
+    cdef int take(self, size_t index) except -1 nogil:
+        return self.enter(index)
+
+    cdef int drop(self, size_t index) except -1 nogil:
+        return self.leave(index)
+
+    cdef inline void expect_by_trace(self, uint32_t trace) noexcept nogil:
+        expect_rows(self, trace)

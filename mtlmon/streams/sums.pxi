@@ -22,6 +22,8 @@ cdef enum:
     SPECIAL_WORDS = 3
     # by how many powers of two sums are made smaller that no float has
     MUCH = 600
+    # how many words a sum can have above the point, and below it
+    MOST_SUM_WORDS = 20
 
 
 @final
@@ -228,12 +230,13 @@ cdef class SumWindow(Window):
         return 0
 
     cdef int get(self, int64_t time_stamp, uint32_t trace, int64_t *value) except -1 nogil:
-        cdef SumState *state
-        cdef const uint64_t *sums
-        cdef double total
         advance(self, time_stamp)
-        state = &self.states[trace]
-        sums = number_of(&self.sums, trace)
+        return self.result(trace, value)
+
+    cdef inline int result(self, uint32_t trace, int64_t *value) noexcept nogil:
+        cdef SumState *state = &self.states[trace]
+        cdef const uint64_t *sums = number_of(&self.sums, trace)
+        cdef double total
         if state.count < 1 + self.has_squares():
             value[0] = 0
             return NOTHING
@@ -443,3 +446,92 @@ cdef class SumWindow(Window):
             Window.most_bytes(self, traces, rows, rows_of_trace, batch)
             + max(LEAST_ROWS, 2 * (2 * rows + batch)) * wide
         )
+
+    cdef bint has_states_by_trace(self):
+        return self.panes.width == 0
+
+    # A total is its count with a mark of specials, these, and sums with the words that they need,
+    # so that equal totals have equal words however wide the numbers of a kernel are.
+
+    cdef size_t total_words(self, uint32_t trace) noexcept nogil:
+        cdef size_t words = 1 + number_words(&self.sums, trace)
+        if has_specials(&self.states[trace].specials):
+            words += SPECIAL_WORDS
+        return words + (number_words(&self.squares, trace) if self.has_squares() else 0)
+
+    cdef void write_total(self, uint32_t trace, uint64_t *words) noexcept nogil:
+        cdef const SumState *state = &self.states[trace]
+        cdef bint is_special = has_specials(&state.specials)
+        words[0] = <uint64_t> state.count << 1 | is_special
+        words += 1
+        if is_special:
+            memcpy(words, &state.specials, sizeof(Specials))
+            words += SPECIAL_WORDS
+        words += write_number(&self.sums, trace, words)
+        if self.has_squares():
+            write_number(&self.squares, trace, words)
+
+    cdef int read_total(self, uint32_t trace, const uint64_t *words, size_t size) except -1 nogil:
+        cdef SumState *state = &self.states[trace]
+        cdef size_t done = 1
+        memset(state, 0, sizeof(SumState))
+        memset(number_of(&self.sums, trace), 0, number_bytes(&self.sums))
+        if self.has_squares():
+            memset(number_of(&self.squares, trace), 0, number_bytes(&self.squares))
+        if words == NULL:
+            return 0
+        if size == 0 or (words[0] & 1 and size < 1 + SPECIAL_WORDS):
+            with gil:
+                raise damaged()
+        state.count = <int64_t> (words[0] >> 1)
+        if words[0] & 1:
+            memcpy(&state.specials, words + 1, sizeof(Specials))
+            done += SPECIAL_WORDS
+        self.widen_for(words + done, size - done)
+        done += read_number(&self.sums, trace, words + done)
+        if self.has_squares():
+            done += read_number(&self.squares, trace, words + done)
+        if done != size:
+            with gil:
+                raise damaged()
+        return 0
+
+    cdef int widen_for(self, const uint64_t *words, size_t size) except -1 nogil:
+        """Make all numbers wide enough for written ones."""
+        cdef int exponent = 0
+        cdef size_t count
+        while wanted_exponent(&self.sums, words, size, MOST_SUM_WORDS, &exponent):
+            self.widen(exponent)
+        if self.has_squares():
+            count = 1 + <size_t> (words[0] % MOST_WORDS)
+            while wanted_exponent(
+                &self.squares, words + count, size - count, 2 * MOST_SUM_WORDS, &exponent
+            ):
+                self.widen((exponent // 128 + (exponent > 0)) * 64)
+        return 0
+
+    cdef int put_by_trace(
+        self, int64_t time_stamp, uint32_t trace, int64_t value
+    ) except -1 nogil:
+        return push_by_trace(self, time_stamp, trace, value)
+
+    cdef int get_by_trace(
+        self, int64_t time_stamp, uint32_t trace, int64_t *value
+    ) except -1 nogil:
+        advance_trace(self, time_stamp, trace)
+        return self.result(trace, value)
+
+    cdef int step(self, const RowColumns *columns) except -1 nogil:
+        return step_by_trace(self, columns)
+
+    cdef int pass_trace(self, uint32_t trace, int64_t moment) except -1 nogil:
+        return advance_trace(self, moment, trace)
+
+    cdef int take(self, size_t index) except -1 nogil:
+        return self.enter(index)
+
+    cdef int drop(self, size_t index) except -1 nogil:
+        return self.leave(index)
+
+    cdef inline void expect_by_trace(self, uint32_t trace) noexcept nogil:
+        expect_rows(self, trace)

@@ -97,13 +97,15 @@ def atoms_of(source: random.Random) -> str:
     return "".join(f"atom {name} = {source.choice(CONDITIONS)}\n" for name in "abc")
 
 
-def program(source: random.Random, clocks: Sequence[str] = CLOCKS) -> PolicyFile:
-    """A file of policies with the names and keys that `wanted` knows."""
+def program(
+    source: random.Random, clocks: Sequence[str] = CLOCKS, *, atoms: str | None = None
+) -> PolicyFile:
+    """A file of policies with the names and keys that `wanted` knows; random atoms by default."""
     policies = "".join(
         f"policy {name}{key}{source.choice(clocks)}: {source.choice(FORMULAS)}\n"
         for name, key in KEYS.items()
     )
-    return parse_policies(STREAMS + atoms_of(source) + policies)
+    return parse_policies(STREAMS + (atoms or atoms_of(source)) + policies)
 
 
 class Corrected(NamedTuple):

@@ -30,7 +30,7 @@ from tests.checking.test_history_check import (
     collapsed,
     late_rows,
 )
-from tests.doors import Bounds, StreamAtoms, needs_of, read_atoms
+from tests.doors import Bounds, StreamAtoms, needs_of, read_atoms, streams_program
 from tests.doors import checking_late_partitions as late_partitions
 from tests.history.comparing import as_read
 from tests.reference.changelog import holds
@@ -65,6 +65,43 @@ def test_the_latest_verdicts_are_those_of_the_order_of_time(
         rows = late_rows(seed, source.choice([20, 50]))
         end = ENDS[seed % len(ENDS)]
         compare_with_order(file, rows, source, end, clock)
+
+
+@pytest.mark.parametrize("clock", ["all", "key"])
+def test_texts_are_forgotten_once_no_state_has_them(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """States between chunks have numbers of texts, which change when others are forgotten."""
+    monkeypatch.setattr(streams_program, "_MANY_TEXTS", 1)
+    atoms = (
+        'atom a = host.last(or: "") = "x"\n'
+        'atom b = max[0,3](host) = "x" or min[0,inf](host) = "x"\n'
+        "atom c = distinct[0,8](host) = 2\n"
+    )
+    for seed in thinned(range(6)):
+        source = random.Random(seed)
+        file = program(source, atoms=atoms)
+        rows = late_rows(seed, source.choice([20, 50]))
+        compare_with_order(file, rows, source, ENDS[seed % len(ENDS)], clock)
+
+
+def test_memory_does_not_grow_with_the_log() -> None:
+    """Rows and states are kept as long as they can change, also of a key that is seldom seen."""
+    file = parse_policies("key user\npolicy few: count[0,20]() < 5\npolicy low: max[0,20](n) < 9\n")
+    source = random.Random(1)
+
+    def batch(start: int) -> pa.Table:
+        stamps = [max(0, start + k - source.choice([0] * 9 + [15])) for k in range(50)]
+        users = ["z" if start % 1000 == 0 and k == 0 else source.choice("abc") for k in range(50)]
+        numbers = [source.randrange(10) for _ in stamps]
+        return pa.table({"ts": stamps, "user": users, "n": numbers})
+
+    def held(count: int) -> int:
+        batches = [batch(50 * k) for k in range(count)]
+        found = corrected(file, batches, Bounds(30, 0), ends=False)
+        return found.check.held_bytes
+
+    assert held(400) < 2 * held(40)
 
 
 def test_rows_in_order_have_no_revisions() -> None:
