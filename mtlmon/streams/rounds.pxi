@@ -5,6 +5,11 @@ The rows of a trace are in chunks, in the order of time, each with the state of 
 start. A late row goes into its chunk, and rows are computed again from the start of that chunk on,
 up to a chunk whose state is what it was. A round computes the next chunk of all traces that have
 not come so far, by one call. So a late row costs chunks of its own trace, and hardly a call.
+
+Rows in order are one call whatever their chunks are, as kernels save states at marks before rows. A
+state is saved as of a moment, since what has expired depends on it: the start of the chunk, but for
+the first chunk of a trace the bound of admission, as late rows may still come before its first row.
+A checkpoint has the states before all rows and the rows, which are computed again.
 """
 
 from cpython.ref cimport PyObject
