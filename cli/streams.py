@@ -234,12 +234,9 @@ def make_output(
         from mtlmon.support.extras import load_extra
 
         load_extra("matplotlib", "plot")
-        others = [
-            *options.log.paths,
-            *options.policies.files,
-            options.output.path,
-            options.times.late,
-        ]
+        late = options.times.late
+        assert not callable(late)
+        others = [*options.log.paths, *options.policies.files, options.output.path, late]
         check_file(plot, "the picture", others, statuses(source).values())
         return PlotOutput(table, names, source, times, file, plot, options, memory)
     return table_output(table, options.output)

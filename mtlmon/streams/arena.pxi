@@ -1,5 +1,8 @@
 # cython: language_level=3
-"""States of traces, as words in one block of memory: no object for each state."""
+"""States of traces, as words in one block of memory: no object for each state.
+
+They are written so that equal states have equal words.
+"""
 
 from cython cimport final
 from libc.stddef cimport size_t

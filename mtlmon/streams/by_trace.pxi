@@ -1,6 +1,12 @@
 # cython: language_level=3
 """The rows of each trace by themselves, where traces have times of their own.
 
+What stands in the way of states by trace is the common clock of all traces, and no aggregate:
+kernels have rows that enter and leave, and only where these are differs. In one order of all
+traces, they are in one queue (`rows`). Here, they are in a ring for each trace, and a row that
+nothing can happen to any more is in none. These are two compiled loops, chosen before the first
+row. So one call computes rows of many traces that are at different times.
+
 The arrays of a queue are cut into rings, so kernels find a row by its index as in a queue.
 """
 

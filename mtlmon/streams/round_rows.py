@@ -3,6 +3,10 @@
 The rows of all traces are here once, each at a place. `native.RoundHistory` knows the places, has
 the states between rows, and says which rows to compute next: those that are new, and those that see
 a row that has come late or has gone, of all traces at once.
+
+Programs with ticks, rows that wait, instances, ages and look-ups in relations of rows have no
+states by trace. `late_rows` has chunks of groups of traces for these, with states of the whole
+program.
 """
 
 from __future__ import annotations

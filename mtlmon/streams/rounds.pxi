@@ -6,21 +6,10 @@ start. A late row goes into its chunk, and rows are computed again from the star
 up to a chunk whose state is what it was. A round computes the next chunk of all traces that have
 not come so far, by one call. So a late row costs chunks of its own trace, and hardly a call.
 
-What stands in the way of states by trace is the common clock of all traces, and no aggregate:
-kernels have rows that enter and leave, and only where these are differs. In one order of all
-traces, they are in one queue; in states by trace, in a ring for each trace (`by_trace`), and a row
-that nothing can happen to any more is in none. These are two compiled loops, chosen before the
-first row.
-
-A state is words in one block of memory (`arena`), written so that equal states have equal words.
 Rows in order are one call whatever their chunks are, as kernels save states at marks before rows. A
 state is saved as of a moment, since what has expired depends on it: the start of the chunk, but for
 the first chunk of a trace the bound of admission, as late rows may still come before its first row.
-A checkpoint has the states before all rows, and the rows, which are computed again.
-
-Programs with ticks, rows that wait, instances, ages and look-ups in relations of rows have no
-states by trace yet: `late_rows` has chunks of groups of traces for these, with states of the whole
-program.
+A checkpoint has the states before all rows and the rows, which are computed again.
 """
 
 from cpython.ref cimport PyObject
