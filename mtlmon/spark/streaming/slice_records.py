@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from mtlmon.errors import SnapshotError
 from mtlmon.relational.slicing.moving import record_of
 from mtlmon.spark.streaming.entries import DAMAGED, Entry
+from mtlmon.spark.streaming.settings import relation_texts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,6 +66,7 @@ class SliceSettings(NamedTuple):
             given.names,
             [(name, str(one)) for name, one in sorted(events.policies.predicates.items())],
             (events.time_unit, events.resolution, events.selection.event, events.separator),
+            relation_texts(events),
         )
         return cls(
             blake2b(repr(known).encode(), digest_size=_DIGEST_BYTES).digest(),
