@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from mtlmon.cli.option_groups import (
     add_cell_options,
@@ -19,6 +19,7 @@ from mtlmon.cli.parser import Parser, add_help_options
 from mtlmon.cli.terminal import note
 from mtlmon.run.files import open_verdicts, texts_of
 from mtlmon.run.option_rules import check_csv_safe
+from mtlmon.run.spec import Output
 from mtlmon.run.table_output import table_output
 from mtlmon.support.option_names import COMMAND
 from mtlmon.support.standard_input import STANDARD_STREAM
@@ -65,7 +66,7 @@ class Options(argparse.Namespace):
     unit: str | None
     settings: list[tuple[str, str]]
     output: str | None
-    output_format: str
+    output_format: Literal["jsonl", "csv", "parquet"]
     csv_safe: bool
     format: str | None
     pattern: str | None
@@ -171,12 +172,17 @@ def write(records: pa.Table, read: Mapping[str, os.stat_result], options: Option
     Raises:
         RunError: the file cannot be written, or the output is binary and would go to a terminal.
     """
-    output = table_output(RecordTable(records), options)
+    output = table_output(RecordTable(records), output_of(options))
     target = open_verdicts(options.output, read, options.files)
     output.put(records)
     output.close()
     target.flush(output.writer)
     target.close()
+
+
+def output_of(options: Options) -> Output:
+    """Return where the records go."""
+    return Output(path=options.output, format=options.output_format, csv_safe=options.csv_safe)
 
 
 def make_parser() -> Parser:
@@ -211,7 +217,7 @@ def parse_arguments(arguments: Sequence[str]) -> Options:
     """Parse the arguments."""
     parser = make_parser()
     options = parser.read(arguments, Options())
-    check_csv_safe(parser.error, options.csv_safe, options.output_format)
+    check_csv_safe(parser.error, output_of(options))
     if not options.files:
         parser.error("no policy file: name one")
     if len(options.files) < 2:

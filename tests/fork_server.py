@@ -112,7 +112,7 @@ def end_at_mark() -> None:
     """Let this process get a signal once it has come as far as the environment says.
 
     The mark is "SIGNAL COUNT SECONDS BYTES CHECKPOINT": so long after so many new checkpoints have
-    got their name, and at the latest when the next one is to get it. The run cannot outlive that,
+    got their name or been appended, and at the latest at the next one. The run cannot outlive that,
     on however busy a machine. It reads blocks of at most so many bytes, and of few rows, so that a
     short log has room for checkpoints.
     """
@@ -136,17 +136,26 @@ def end_at_mark() -> None:
         timer.daemon = True
         timer.start()
 
-    def see(event: str, arguments: tuple[Any, ...]) -> None:
+    def see() -> None:
         nonlocal left
-        if event in ("os.link", "os.rename") and arguments[1] == checkpoint:
-            left -= 1
-            if left == 0:
-                # it gets its name right after this
-                wait()
-            elif left == -1:
-                end()
+        left -= 1
+        if left == 0:
+            wait()
+        elif left == -1:
+            end()
 
-    sys.addaudithook(see)
+    def rename(event: str, arguments: tuple[Any, ...]) -> None:
+        if event in ("os.link", "os.rename") and arguments[1] == checkpoint:
+            # it gets its name right after this
+            see()
+
+    def append(descriptor: int, wait_for: Callable[[int], None] = os.fdatasync) -> None:
+        # nothing but checkpoints is synchronized so
+        see()
+        wait_for(descriptor)
+
+    sys.addaudithook(rename)
+    os.fdatasync = append  # type: ignore[assignment]
     if not left:
         wait()
 

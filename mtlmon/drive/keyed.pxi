@@ -1,5 +1,9 @@
 # cython: language_level=3
-"""Monitor the events of many streams from arrays; each event carries its stream's number."""
+"""Monitor the events of many streams from arrays; each event carries its stream's number.
+
+At an event, `traces/at_rest` loads the state of its stream into the session, and saves it
+afterwards.
+"""
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.exc cimport PyErr_CheckSignals

@@ -11,6 +11,11 @@ and at one place in the order of their time-stamps; the k-th events of several p
 and time-stamp count as one event. Policies that take ticks (`run_ticks`) have an event of each
 stream at each tick, and need only those where letters change; their events at one time-stamp are in
 the order of the streams, and those of one stream count as one event.
+
+Partitions have tables of keys and numbers of traces of their own, so a trace is named by its policy
+and its number, and verdict records need no more than these. Verdicts that only time or the end of
+the log decides come partition by partition, because traces of different partitions have no common
+order.
 """
 
 from cpython.exc cimport PyErr_CheckSignals

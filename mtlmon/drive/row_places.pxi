@@ -5,6 +5,9 @@ A verdict names its time-point by time-stamp and offset. The rows of time-points
 are kept in a hash table, and removed with the verdict: an equivalence is a verdict, too. So the
 table grows with the undecided time-points, as the engine does in `naive` mode, and with those whose
 equivalence is not resolved yet.
+
+A place is found by policy, trace, time-stamp and offset. To empty the table, the monitors give all
+verdicts, one for each time-point, and those that are not wanted are left out behind it.
 """
 
 from cython cimport final

@@ -20,14 +20,7 @@ from typing import (
 )
 
 from mtlmon.errors import RunError
-from mtlmon.run.option_rules import (
-    check_checkpoint_options,
-    check_csv_safe,
-    check_exit_options,
-    check_late_options,
-    check_table_options,
-    check_time_stamps,
-)
+from mtlmon.run.option_rules import consistent
 from mtlmon.run.option_values import (
     OptionValueError,
     checkpoint_interval,
@@ -137,7 +130,12 @@ _VALUES: dict[str, Callable[[str], object]] = {
 
 _PATHS = ("late", "output", "explain_output", "report", "checkpoint")
 
-_NAMES = {"verdicts": "given_verdicts", "output_format": "given_format"}
+_NAMES = {
+    "key": "keys",
+    "output_format": "given_format",
+    "set": "constants",
+    "verdicts": "given_verdicts",
+}
 """The names that options have in `RunSpec`, where they differ."""
 
 _OF_COMMAND = {
@@ -236,33 +234,27 @@ def spec_of(function: str, given: Mapping[str, Any], host: Host) -> RunSpec:
         RunError: a value is not one that the option can have.
     """
     types = _kinds()
-    spec = RunSpec()
-    spec.host, spec.option_names = host, OF_RUNS
-    spec.formula_files, spec.contents, spec.constants, spec.keys = [], {}, {}, []
+    options: dict[str, object] = {}
     for word, value in given.items():
         if word not in types:
             raise TypeError(_unknown(function, word, types))
         if value is not None:
-            _take(spec, function, word, value, types[word])
-    spec.verdicts = spec.given_verdicts or "all"
-    spec.for_people = False
-    spec.explain = spec.explain or spec.explain_output is not None
-    return spec
+            options[_NAMES.get(word, word)] = _taken(function, word, value, types[word])
+    return RunSpec(host=host, option_names=OF_RUNS).having(**options)
 
 
-def require_consistent(spec: RunSpec) -> None:
-    """Raise RunError if options contradict each other; the log must be known."""
-    if spec.output is None:
+def require_consistent(spec: RunSpec) -> RunSpec:
+    """Return what the options ask for, where one means another; the log must be known.
+
+    Raises:
+        RunError: options contradict each other.
+    """
+    if spec.output.path is None:
         for word in ("given_format", "csv_safe", "time_stamps"):
-            if getattr(spec, word):
+            if getattr(spec.output, word):
                 name = "output_format" if word == "given_format" else word
                 raise RunError(f"{name} is for answers in a file: add output=PATH")
-    check_csv_safe(_refuse, spec.csv_safe, spec.output_format)
-    check_table_options(_refuse, spec)
-    check_late_options(_refuse, spec)
-    check_exit_options(_refuse, spec)
-    check_time_stamps(_refuse, spec)
-    check_checkpoint_options(_refuse, spec)
+    return consistent(_refuse, spec)
 
 
 def _refuse(message: str) -> NoReturn:
@@ -276,8 +268,8 @@ def _unknown(function: str, word: str, known: Mapping[str, object]) -> str:
     return f"{function}() has no option {word!r}{did_you_mean(word, known)}"
 
 
-def _take(spec: RunSpec, function: str, word: str, value: Any, kind: Any) -> None:
-    """Give an option a value."""
+def _taken(function: str, word: str, value: Any, kind: Any) -> object:
+    """Return what an option is, from the value of a keyword."""
 
     def refuse(wanted: str) -> NoReturn:
         raise TypeError(f"{function}({word}=...) takes {wanted}, not {value!r}")
@@ -286,38 +278,36 @@ def _take(spec: RunSpec, function: str, word: str, value: Any, kind: Any) -> Non
     if word == "set":
         if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
             refuse("a dictionary of constants by their names")
-        spec.constants = {name: _constant(one) for name, one in value.items()}
-    elif word in ("key", "null_values"):
+        return {name: _constant(one) for name, one in value.items()}
+    if word in ("key", "null_values"):
         names = [value] if isinstance(value, str) else value
         if not isinstance(names, Sequence) or not all(isinstance(one, str) for one in names):
             refuse("a text or a list of texts")
         if word == "null_values":
-            spec.null_values = ["", *names]
-        else:
-            spec.keys = [list(names)] if names else []
-    elif word in _PATHS:
+            return ["", *names]
+        return [list(names)] if names else []
+    if word in _PATHS:
         if not is_path(value):
             refuse("a path")
-        setattr(spec, word, os.fspath(value))
-    elif kind is bool:
+        return os.fspath(value)
+    if kind is bool:
         if not isinstance(value, bool):
             refuse("True or False")
-        setattr(spec, word, value)
-    elif word in _VALUES:
+        return value
+    if word in _VALUES:
         if isinstance(value, bool) or not isinstance(value, SupportsIndex | str):
             refuse("a number or a text")
         text = value if isinstance(value, str) else str(operator.index(value))
         try:
-            setattr(spec, word, _VALUES[word](text))
+            return _VALUES[word](text)
         except OptionValueError as error:
             raise RunError(f"{word}={value!r}: {error}") from None
-    elif not isinstance(value, str):
+    if not isinstance(value, str):
         refuse("a text")
-    elif choices and value not in choices:
+    if choices and value not in choices:
         wanted = ", ".join(map(repr, choices))
         raise RunError(f"{word}={value!r}: it is one of {wanted}{did_you_mean(value, choices)}")
-    else:
-        setattr(spec, _NAMES.get(word, word), value)
+    return value
 
 
 def is_path(value: object) -> TypeGuard[Path]:

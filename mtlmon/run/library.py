@@ -19,7 +19,6 @@ from mtlmon.run.recognition import line_advice
 from mtlmon.run.steps import require_runnable, steps_of
 from mtlmon.support.copies import NotCopied
 from mtlmon.support.extras import load_extra
-from mtlmon.support.standard_input import STANDARD_STREAM
 from mtlmon.syntax.conditions import written_with_conditions
 from mtlmon.syntax.formula import Formula
 
@@ -235,8 +234,8 @@ class Run(NotCopied):
         Raises:
             RunError: a column changes its type, or the answers are in a file, or as for `finish`.
         """
-        if self._spec.output is not None:
-            raise RunError(f"the answers are written to {self._spec.output}: leave output out")
+        if self._spec.output.path is not None:
+            raise RunError(f"the answers are written to {self._spec.output.path}: leave output out")
         import pyarrow as pa
 
         tables = [pa.Table.from_batches([batch]) for batch in self.batches()]
@@ -278,7 +277,7 @@ def _in_python(spec: RunSpec) -> Iterator[None]:
     try:
         yield
     except ClosedPipe:
-        raise RunError(f"cannot write {spec.output}: its reader has closed the pipe") from None
+        raise RunError(f"cannot write {spec.output.path}: its reader has closed the pipe") from None
     except FormulaError:
         # its text is the user's
         raise
@@ -334,34 +333,38 @@ def check(
     """
     host = _Program()
     spec = spec_of("check", options, host)
-    found = None
-    if spec.explain and spec.explain_output is None:
-        found = spec.explanations = _Found(host)
-    if spec.output is None:
-        spec.batch_output = host.batch_output
-    spec.output_format = spec.given_format or ("batches" if spec.output is None else "text")
-    _take_events(spec, events)
+    spec = _with_events(spec, events)
     with _in_python(spec):
-        require_consistent(spec)
-        file = _file_of(policies, spec)
+        spec = require_consistent(spec)
+        spec, found = _for_program(spec, host)
+        file, spec = _policies_of(policies, spec)
         require_runnable(file, spec)
         return Run(spec, steps_of(file, spec), host, found)
 
 
-def _take_events(spec: RunSpec, events: Tables | Sequence[Tables]) -> None:
+def _for_program(spec: RunSpec, host: _Program) -> tuple[RunSpec, _Found | None]:
+    """Let a program take what is not written; return also what takes explanations."""
+    found = None
+    if spec.reporting.explain and spec.reporting.explain_output is None:
+        found = _Found(host)
+        spec = spec.having(explanations=found)
+    if spec.output.path is None:
+        spec = spec.having(output_format="batches", batch_output=host.batch_output)
+    return spec, found
+
+
+def _with_events(spec: RunSpec, events: Tables | Sequence[Tables]) -> RunSpec:
     """Let the events be the log of a run."""
     several = isinstance(events, Sequence) and not isinstance(events, str | bytes)
     logs = list(cast("Sequence[Tables]", events)) if several else [cast("Tables", events)]
     if not logs:
         raise RunError("no log: name one, or give a table")
-    spec.logs = [os.fspath(one) for one in logs if is_path(one)]
-    if len(spec.logs) < len(logs):
-        spec.logs, spec.tables = [], logs
-    spec.log = spec.logs[0] if spec.logs else STANDARD_STREAM
+    paths = [os.fspath(one) for one in logs if is_path(one)]
+    return spec.having(logs=paths) if len(paths) == len(logs) else spec.having(tables=logs)
 
 
-def _file_of(policies: Policies, spec: RunSpec) -> Formula | PolicyFile:
-    """Read the policies of a run."""
+def _policies_of(policies: Policies, spec: RunSpec) -> tuple[Formula | PolicyFile, RunSpec]:
+    """Read the policies of a run; return also the options with what they say."""
     from mtlmon.policy import PolicyFile
     from mtlmon.policy.several import require_different, require_no_path
 
@@ -371,8 +374,7 @@ def _file_of(policies: Policies, spec: RunSpec) -> Formula | PolicyFile:
         return adopted(policies, spec)
     if isinstance(policies, str):
         require_no_path(policies)
-        spec.formula = policies
-        return prepared(spec)
+        return prepared(spec.having(formula=policies))
     paths = policies if isinstance(policies, Sequence) else [policies]
     if isinstance(policies, bytes) or not all(map(is_path, paths)):
         wrong = next((one for one in paths if not is_path(one)), policies)
@@ -382,6 +384,6 @@ def _file_of(policies: Policies, spec: RunSpec) -> Formula | PolicyFile:
         )
     if not paths:
         raise RunError("no policies: name a file")
-    spec.formula_files = [os.fspath(one) for one in paths]
-    require_different(spec.formula_files)
-    return prepared(spec)
+    files = [os.fspath(one) for one in paths]
+    require_different(files)
+    return prepared(spec.having(formula_files=files))

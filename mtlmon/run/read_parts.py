@@ -1,8 +1,10 @@
 """The part of a log that has been read: how a later run knows it again, and goes on behind it.
 
-A run goes on in a regular file without reading that part again. It knows the file by digests of its
-first bytes and of the last ones before the place. What can be read only once, and what has to be
-read again anyway, is known by a digest of all that has been read.
+A run goes on in a regular file without reading that part again. It knows the file by its *edges*,
+digests of its first bytes and of the last ones before the place, which are read from the file when
+a checkpoint is made. What can be read only once, and what has to be read again anyway, is known by
+a digest of all that has been read; if the checkpoint is of a file, its edges are compared as the
+bytes come. The log is read again by the same code.
 """
 
 from __future__ import annotations
@@ -35,10 +37,13 @@ if TYPE_CHECKING:
             """Where the log begins in its file; None if a run cannot go on within the file."""
 
 
-__all__ = ["EDGE_BYTES", "FileEdges", "LogDiffers", "LogEnds", "ReadPart"]
+__all__ = ["HEAD_BYTES", "TAIL_BYTES", "FileEdges", "LogDiffers", "LogEnds", "ReadPart"]
 
-EDGE_BYTES = 1 << 16
-"""How many of the first and of the last bytes have a digest."""
+HEAD_BYTES = 1 << 16
+"""How many of the first bytes have a digest."""
+
+TAIL_BYTES = 1 << 13
+"""How many of the last bytes have one, which is made anew for each checkpoint."""
 
 
 class LogEnds(Exception):
@@ -63,11 +68,11 @@ class FileEdges:
 
     def of(self, size: int) -> Edges:
         """Return the edges of the first `size` bytes."""
-        if size < EDGE_BYTES:
+        if size < HEAD_BYTES:
             return Edges(size, hex_digest(self.all_of(0, size)), hex_digest(b""))
         if self.head is None:
-            self.head = hex_digest(self.all_of(0, EDGE_BYTES))
-        begin = max(EDGE_BYTES, size - EDGE_BYTES)
+            self.head = hex_digest(self.all_of(0, HEAD_BYTES))
+        begin = max(HEAD_BYTES, size - TAIL_BYTES)
         return Edges(size, self.head, hex_digest(self.all_of(begin, size)))
 
     def all_of(self, begin: int, end: int) -> bytes:
@@ -96,10 +101,10 @@ class StreamEdges:
         """Take the next block of the log."""
         block = block[: self.size - self.count]
         self.count += len(block)
-        room = EDGE_BYTES - len(self.head)
+        room = HEAD_BYTES - len(self.head)
         self.head += block[:room]
-        self.tail += block[room:][-EDGE_BYTES:]
-        del self.tail[:-EDGE_BYTES]
+        self.tail += block[room:][-TAIL_BYTES:]
+        del self.tail[:-TAIL_BYTES]
 
     def found(self) -> Edges:
         """Return the edges, once there have been that many bytes."""

@@ -1,5 +1,8 @@
 # cython: language_level=3
-"""Windows of the first, last, smallest or largest value."""
+"""Windows of the first, last, smallest or largest value.
+
+They are chains through the queue of rows.
+"""
 
 
 cdef enum QueueKind:

@@ -9,6 +9,12 @@ the rate of rows.
 
 Only rows that have not entered the window are merged into. A tick is read when the clock has passed
 it, so no cell has rows to come when its rows enter.
+
+The kept row has the number of rows, or the value that the aggregate picks, or the exact sum of the
+values and, for variances, of their squares. `distinct` keeps a row for each of the values in a
+cell. Quantiles keep all rows, because no summary of their values is shorter and exact. Rows exactly
+at a multiple have a cell of their own because intervals are closed. A journal records what a batch
+has added to rows from before the batch, for `undo`.
 """
 
 

@@ -10,6 +10,9 @@ are released, as offsets count from 0 without gaps.
 The held verdicts of a stream form a skew heap of runs of consecutive time-points (D. Sleator, R.
 Tarjan, "Self-adjusting heaps", SIAM Journal on Computing 15, 1986): it needs no balancing, and is
 merged from the top down without recursion.
+
+A stream of verdicts does not tell which earlier time-points still have no verdict: the first
+time-point of a class gets none until it is decided.
 """
 
 cimport cython

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import random
 import shutil
 import signal
 import time
@@ -88,7 +89,7 @@ def test_intervals(files: Files, every: str) -> None:
 def test_what_is_refused_changes_nothing(files: Files) -> None:
     assert files.run("--resolve").status == 1
     files.log.write_text(LOG + "@9999 q\n")
-    checkpoint = files.checkpoint.read_bytes()
+    checkpoint = kept = files.checkpoint.read_bytes()
     files.output.write_bytes(files.output.read_bytes() + b"left by a killed run")
 
     def refused(why: str, *options: str, formula: str = FORMULA) -> None:
@@ -113,6 +114,8 @@ def test_what_is_refused_changes_nothing(files: Files) -> None:
     refused("ends within the", "--resolve")
     files.log.write_text(LOG)
 
+    # of several checkpoints the last one counts that is complete
+    checkpoint = checkpoint[: first_end(checkpoint)]
     for damaged, why in [
         (b"", "not a checkpoint"),
         (b"a letter to a friend\n" * 10, "not a checkpoint"),
@@ -124,7 +127,7 @@ def test_what_is_refused_changes_nothing(files: Files) -> None:
     ]:
         files.checkpoint.write_bytes(damaged)
         refused(why, "--resolve")
-    files.checkpoint.write_bytes(checkpoint)
+    files.checkpoint.write_bytes(kept)
 
     whole = files.output.read_bytes()
     files.output.write_bytes(whole[:100])
@@ -132,6 +135,39 @@ def test_what_is_refused_changes_nothing(files: Files) -> None:
     files.output.write_bytes(whole)
     assert files.run("--resolve").status == 1
     assert files.output.read_text() == undisturbed("--resolve").output
+
+
+def first_end(checkpoints: bytes) -> int:
+    """Where the first checkpoint of a file ends."""
+    size = len(b"mtlmon checkpoint\n") + 1
+    return size + 24 + int.from_bytes(checkpoints[size : size + 8], "big")
+
+
+def test_a_checkpoint_that_was_not_written_to_its_end(files: Files) -> None:
+    """The run goes on from the one before."""
+    assert files.run().status == 1
+    whole, output = files.checkpoint.read_bytes(), files.output.read_bytes()
+    first = first_end(whole)
+    assert len(whole) > 3 * first
+    source = random.Random(7)
+    for end in [first, first + 1, len(whole) - 1, *source.sample(range(first, len(whole)), 20)]:
+        # a loss of power can leave zeros behind
+        zeros = bytes(source.choice([0, len(whole) - end]))
+        files.checkpoint.write_bytes(whole[:end] + zeros)
+        files.output.write_bytes(output)
+        assert files.run().status == 1
+        assert files.output.read_bytes() == output
+
+
+def test_a_checkpoint_that_is_removed_while_the_run_goes_on(files: Files) -> None:
+    with Live(*files.options(every="1")) as live:
+        live.send(LINES[0])
+        wait_for_checkpoint(files.checkpoint, 0)
+        files.checkpoint.unlink()
+        live.send(LOG[len(LINES[0]) :])
+        assert live.end().status == 1
+    assert files.run().status == 1
+    assert files.output.read_text() == undisturbed().output
 
 
 def test_a_log_on_standard_input_is_compared_too(files: Files) -> None:

@@ -135,7 +135,8 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text_logs, "_BLOCK_BYTES", 300)
     monkeypatch.setattr(formats_rows, "FIRST_BLOCK_BYTES", 400)
     monkeypatch.setattr(formats_rows, "BLOCK_BYTES", 300)
-    monkeypatch.setattr(run_read_parts, "EDGE_BYTES", 128)
+    monkeypatch.setattr(run_read_parts, "HEAD_BYTES", 128)
+    monkeypatch.setattr(run_read_parts, "TAIL_BYTES", 128)
 
 
 @pytest.mark.usefixtures("small_blocks")
@@ -196,7 +197,7 @@ def test_a_run_that_is_cut_anywhere(
 
 # ---- what is compared, and what is not read -----------------------------------------------------
 
-# what is not compared lies between the first and the last 64 KiB, and not in the last block
+# what is not compared lies between the first 64 and the last 8 KiB, and not in the last block
 LONG = 300_000
 
 

@@ -5,6 +5,11 @@ States that answer all events alike, but for the names of their pending time-poi
 form, whatever happened before. Times are ages: distances from the last event. Only blocks that
 something can still ask for are in it; the sets of queues, and what is undecided, follow from what
 the blocks say. Keys of the transition table and snapshots are made of this form.
+
+The form has the ages of blocks, the functions that something still depends on, the spans of SINCE,
+and the functions of the open block. With the names of the pending time-points, it is what saved
+states contain. Blocks that nobody asks about are left out, so that states with different pasts
+become equal.
 """
 
 from libc.stdint cimport UINT64_MAX, int64_t, uint32_t, uint64_t

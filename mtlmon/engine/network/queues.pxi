@@ -10,6 +10,11 @@ the mirror image, with earlier blocks.
 
 Each change looks through the anchors that it decides, and only those, or through the smaller side
 of two that it joins.
+
+Bitmaps with summary levels find neighbours (`bits`). Decisions go through a stack (`_settle`) until
+nothing more follows; verdicts are sorted at the end of the event. Operators whose operands are
+known at once decide in order, so a pointer replaces the bitmaps; and a SINCE over such operands has
+no variable, only spans of witnesses.
 """
 
 from libc.stdint cimport UINT64_MAX, int64_t, uint8_t, uint32_t, uint64_t

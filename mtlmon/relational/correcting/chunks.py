@@ -2,7 +2,18 @@
 
 A late time-point goes into its chunk; the engine takes in that chunk and the ones behind it again,
 up to one whose state is what it was. So no operator needs an algorithm of its own. Answers are kept
-with the chunk at which the engine gave them, so those that are no longer given are known, too.
+with the chunk at which the engine gave them; those from before and after are compared, so nothing
+needs to know what was pending where. The counts of engines are kept with chunks as well.
+
+States contain the numbers of time-points, which a late time-point changes, so equal bytes are rare.
+But if all windows have bounds, a chunk out of their reach ends a replay, too: behind it, numbers
+are other ones, but mean the same relative to each other. A replay that removes an event does not
+stop before time-points that are undecided then and may have other names, even if the state is
+unchanged.
+
+To forget texts, an engine begins again from the first state with everything that is kept. When time
+passes without events, only a copy of the engine is told, so no state has to be taken back when a
+late event comes.
 """
 
 from __future__ import annotations

@@ -20,6 +20,9 @@ Everything here is plain data, of which the native splitter is made as well as e
 An atom that lacks a variable goes to all of its parts, in the grids for frequent values as well as
 in those for others. A value is hashed as a bigint (integers, times in nanoseconds since 1970, and
 Booleans as 0 and 1), a double or a string.
+
+A slice monitors all policies of a file and may be wrong about valuations that it does not own. So
+several policies can share states.
 """
 
 from __future__ import annotations

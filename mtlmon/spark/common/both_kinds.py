@@ -2,6 +2,8 @@
 
 The plans read the same rows. Where rows are skipped, both must skip the same ones, as on one
 machine: each then reads what the other reads as well, *beside* its own.
+
+The verdicts of both are one union.
 """
 
 from __future__ import annotations
