@@ -312,12 +312,13 @@ if TYPE_CHECKING:
     from mtlmon.spark.common.ties import TieFinder
     from mtlmon.spark.common.trace_monitors import EndTime
     from mtlmon.spark.streaming import journal as streaming_journal
+    from mtlmon.spark.streaming import processor as streaming_processor
     from mtlmon.spark.streaming import slice_checkpoints as streaming_slice_checkpoints
     from mtlmon.spark.streaming import slice_corrections as streaming_slice_corrections
-    from mtlmon.spark.streaming import slice_processor as streaming_slice_processor
-    from mtlmon.spark.streaming import stateful as streaming_stateful
+    from mtlmon.spark.streaming import slice_host as streaming_slice_host
     from mtlmon.spark.streaming.bucket_records import BucketRecords, Segment
-    from mtlmon.spark.streaming.bucket_state import BucketMonitors, Outcome
+    from mtlmon.spark.streaming.bucket_state import Answers, BucketMonitors
+    from mtlmon.spark.streaming.entries import Entry
     from mtlmon.spark.streaming.event_clock import LARGEST_MILLISECOND, EventClock
     from mtlmon.spark.streaming.event_records import (
         EventRecords,
@@ -327,17 +328,19 @@ if TYPE_CHECKING:
     from mtlmon.spark.streaming.event_records import Waiting as WaitingRecords
     from mtlmon.spark.streaming.journal import ENTRY_COST, Head, Holding, Journal, outweighs
     from mtlmon.spark.streaming.key_streams import KeyStreams
+    from mtlmon.spark.streaming.late_buckets import LateBucket, LateBuckets
+    from mtlmon.spark.streaming.nodes import Host, Machine, Sent, Visit
     from mtlmon.spark.streaming.packing import EVENTS, LATEST, PLACE, TASK, PackRows, key_types
-    from mtlmon.spark.streaming.past_records import Past
+    from mtlmon.spark.streaming.processor import NodeProcessor
     from mtlmon.spark.streaming.queries import stream_columns
     from mtlmon.spark.streaming.relation_records import RelationRecords
-    from mtlmon.spark.streaming.relation_state import RelationOutcome, RelationStates
+    from mtlmon.spark.streaming.relation_state import RelationHost
     from mtlmon.spark.streaming.row_relations import PackRelationRows, relations_of_rows
     from mtlmon.spark.streaming.settings import NO_SETTINGS, check_settings, stream_settings
     from mtlmon.spark.streaming.shared_monitors import SharedMonitors
     from mtlmon.spark.streaming.slice_checkpoints import checkpoint_of
+    from mtlmon.spark.streaming.slice_host import Moved, SliceHost
     from mtlmon.spark.streaming.slice_moving import split_copies
-    from mtlmon.spark.streaming.slice_processor import SliceProcessor
     from mtlmon.spark.streaming.slice_records import (
         SliceRows,
         SliceSettings,
@@ -355,7 +358,6 @@ if TYPE_CHECKING:
         unpacked_rows,
     )
     from mtlmon.spark.streaming.slice_state import LiveSlice
-    from mtlmon.spark.streaming.stateful import TimedProcessor, Visit
     from mtlmon.spark.streaming.stream_corrections import StreamCorrections
     from mtlmon.streams import atoms as streams_atoms
     from mtlmon.streams import bounds as streams_bounds

@@ -136,6 +136,11 @@ def remembers(file: PolicyFile, expression: Expression) -> bool:
     return any(_remembers(file, node) for node in postorder(expression))
 
 
+def remembers_itself(expression: Expression) -> bool:
+    """Whether it does so by itself, and not only by look-ups in relations of rows."""
+    return any(node.operator in _REMEMBERING for node in postorder(expression))
+
+
 def looked_up_in(file: PolicyFile) -> tuple[str, ...]:
     """Return the relations in which anything in a file looks values up, each once.
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from tests.doors import Head, Holding, Journal, Segment, SharedMonitors
+from tests.doors import Entry, Head, Holding, Journal, Segment, SharedMonitors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
 
-    from tests.doors import BucketRecords, Outcome, Policies, RelationOutcome
+    from tests.doors import BucketRecords, Policies, Visit
 
 
 class Worker(NamedTuple):
@@ -52,22 +53,22 @@ class KeptJournal:
         """The journal in a visit."""
         return Journal(self.head, self, worker.holding, name)
 
-    def store(self, journal: Journal, outcome: Outcome | RelationOutcome) -> None:
+    def store(self, journal: Journal, visit: Visit[Any]) -> None:
         """Take what a visit leaves."""
-        if outcome.folded is not None:
-            self.entries = [outcome.folded]
-            self.head = Head.of(outcome.folded, outcome.wakeup)
-        elif outcome.appended is not None:
+        if visit.replaced is not None:
+            self.entries = [visit.replaced]
+            self.head = Head.of(visit.replaced, visit.wakeup)
+        elif visit.appended is not None:
             assert self.head is not None
-            self.entries.append(outcome.appended)
-            self.head = self.head.followed(outcome.appended, outcome.wakeup)
+            self.entries.append(visit.appended)
+            self.head = self.head.followed(visit.appended, visit.wakeup)
             self.appended += 1
         assert self.head is not None
-        self.head = self.kind(*self.head._replace(wakeup=outcome.wakeup))
-        journal.hold(outcome.live, self.head)
+        self.head = self.kind(*self.head._replace(wakeup=visit.wakeup))
+        journal.hold(visit.node, self.head)
 
     def keys(self, records: BucketRecords) -> set[int]:
         """The keys that something is remembered of, which have one column."""
-        found = [records.decode(one) for one in self.entries]
+        found = [records.decode(Entry.decoded(one)) for one in self.entries]
         assert not found or isinstance(found[0], Segment)
         return {key for one in found for key in one.keys[0].to_pylist()}

@@ -10,7 +10,7 @@ from tests.doors import EVENTS, PLACE, TASK
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from tests.doors import TimedProcessor
+    from tests.doors import NodeProcessor
 
 Key = tuple[int, ...]
 
@@ -117,7 +117,7 @@ class Store:
 
     def visit(
         self,
-        processor: TimedProcessor,
+        processor: NodeProcessor,
         rows: dict[Key, Sequence[bytes]],
         watermark: int,
     ) -> Iterator[Any]:

@@ -20,8 +20,10 @@ from tests.doors import (
     AtomRows,
     EventClock,
     Holding,
+    Moved,
+    NodeProcessor,
     SharedBytes,
-    SliceProcessor,
+    SliceHost,
     SliceSettings,
     SliceSource,
     SliceState,
@@ -33,9 +35,8 @@ from tests.doors import (
     unpacked_rows,
 )
 from tests.doors import streaming_journal as journal
+from tests.doors import streaming_processor as processor
 from tests.doors import streaming_slice_checkpoints as slice_checkpoints
-from tests.doors import streaming_slice_processor as slice_processor
-from tests.doors import streaming_stateful as stateful
 from tests.reference.slicing import owner, slices_of
 from tests.spark.fake_store import Store
 
@@ -114,17 +115,18 @@ class Cluster:
         self._draw = draw
         self._workers = [Holding(), Holding()]
         self._number = 0
-        monkeypatch.setattr(slice_processor, "batch_number", lambda: self._number)
+        monkeypatch.setattr(processor, "batch_number", lambda: self._number)
         monkeypatch.setattr(slice_checkpoints, "share", lambda _, content: SharedBytes(content))
         # states are small, so entries weigh less than nothing for some of them to stay
         monkeypatch.setattr(journal, "ENTRY_COST", draw.choice([journal.ENTRY_COST, -500, -4000]))
         self.visited = 0
         self.use(source, None)
 
-    def use(self, source: SliceSource, moved: slice_processor.Moved | None) -> None:
+    def use(self, source: SliceSource, moved: Moved | None) -> None:
         self.source = source
         self.settings = SliceSettings.of(source, self._lateness)
-        self.processor = SliceProcessor(source, CLOCK, self.settings, moved, is_known=True)
+        host = SliceHost(source, self.settings, moved, is_known=True)
+        self.processor = NodeProcessor(host, CLOCK)
 
     def finish(self, batch: Batch, draw: Random, other: Callable[[], SliceSource]) -> None:
         """Execute a batch, which is killed now and then, and goes on with other slices."""
@@ -151,7 +153,7 @@ class Cluster:
 
     def restart(self, source: SliceSource, planned: Batch | None) -> None:
         """Go on with other slices."""
-        entries = self.store.entries(SliceProcessor.STATE_NAME)
+        entries = self.store.entries(SliceHost.state_name)
         states = {number: SliceState.decoded(own) for (number,), own in entries.items()}
         if not states:
             self.use(source, None)
@@ -199,7 +201,7 @@ class Cluster:
         number = self._draw.randrange(len(self._workers))
         if self._draw.random() < 0.1:
             self._workers[number] = Holding()
-        self._monkeypatch.setattr(stateful, "_HOLDING", self._workers[number])
+        self._monkeypatch.setattr(processor, "_HOLDING", self._workers[number])
 
 
 def values_in(source: SliceSource, row: Row) -> list[Any]:

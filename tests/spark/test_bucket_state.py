@@ -16,18 +16,23 @@ from mtlmon import Formula, Monitor, SnapshotError, Verdict, compile_formula, re
 from mtlmon.verdict_arrays import VerdictArray, verdict_type
 from tests.doors import (
     NO_SETTINGS,
+    Answers,
     BucketMonitors,
     BucketRecords,
     CompiledPolicy,
+    Entry,
     EventRecords,
     Head,
-    Outcome,
-    Past,
+    LateBuckets,
     Policies,
+    Visit,
     check_settings,
     compile_policies,
     event_source,
     stream_settings,
+)
+from tests.doors import (
+    Sent as SentBlocks,
 )
 from tests.doors import WaitingRecords as Waiting
 from tests.spark.buckets import KeptJournal, Worker
@@ -90,7 +95,7 @@ def visited(
     entries: Sequence[bytes | None],
     blocks: Sequence[bytes],
     horizon: int,
-) -> Outcome:
+) -> Visit[Answers]:
     """A visit of a bucket with at most one entry by a worker that has only begun."""
     kept = KeptJournal()
     kept.entries = [entry for entry in entries if entry is not None]
@@ -98,7 +103,9 @@ def visited(
         kept.head = Head.of(kept.entries[0], None)
     worker = Worker.of(policies)
     monitors = BucketMonitors(policies, records, worker.shared)
-    return monitors.visit(kept.seen_by(worker), blocks, horizon)
+    visit = monitors.visit(kept.seen_by(worker), SentBlocks(blocks, horizon, key=(1,)))
+    assert visit is not None
+    return visit
 
 
 class Keeper:
@@ -110,7 +117,7 @@ class Keeper:
         is_counted: whether its journal is one that counts its entries.
     """
 
-    is_corrected = False
+    lateness: int | None = None
 
     def __init__(
         self, policies: Policies, workers: Sequence[int] = (-1,), *, is_counted: bool = False
@@ -124,16 +131,16 @@ class Keeper:
         self.late: list[tuple[int, int]] = []
 
     def go_on(self, batch: Batch) -> None:
-        outcome = self.outcome(batch)
-        if outcome is None:
+        answers = self.answers(batch)
+        if answers is None:
             return
-        for number, found in outcome.verdicts.items():
+        for number, found in answers.verdicts.items():
             (keys,) = found.keys
             verdicts = VerdictArray(np.frombuffer(found.records, verdict_type()))
             for owner, verdict in zip(found.owners.tolist(), verdicts, strict=True):
                 self.verdicts[number].setdefault(keys[owner].as_py(), []).append(verdict)
 
-    def outcome(self, batch: Batch) -> Outcome | None:
+    def answers(self, batch: Batch) -> Answers | None:
         """What a visit brings, or None if there is none."""
         wakeup = self.journal.head and self.journal.head.wakeup
         if not batch.events and (wakeup is None or wakeup > batch.horizon):
@@ -142,19 +149,18 @@ class Keeper:
         worker = self.workers.pop(turn, None) or Worker.of(self.policies)
         if turn >= 0:
             self.workers[turn] = worker
-        monitors = BucketMonitors(
-            self.policies, self.records, worker.shared, is_corrected=self.is_corrected
-        )
+        kind = BucketMonitors if self.lateness is None else LateBuckets
+        monitors = kind(self.policies, self.records, worker.shared, None, self.lateness)
         journal = self.journal.seen_by(worker)
-        outcome = monitors.visit(
-            journal, self._blocks(batch.events), batch.horizon, self._past(batch)
-        )
-        assert outcome.wakeup is None or outcome.wakeup > batch.horizon
-        self.journal.store(journal, outcome)
-        if outcome.late is not None:
-            rows = self.records.events.read(outcome.late.records)
-            self.late += zip(outcome.late.keys[0].to_pylist(), rows[:, 0].tolist(), strict=True)
-        return outcome
+        visit = monitors.visit(journal, SentBlocks(self._blocks(batch.events), batch.horizon))
+        assert visit is not None
+        assert visit.wakeup is None or visit.wakeup > batch.horizon
+        self.journal.store(journal, visit)
+        late = visit.answers.late
+        if late is not None:
+            rows = self.records.events.read(late.records)
+            self.late += zip(late.keys[0].to_pylist(), rows[:, 0].tolist(), strict=True)
+        return visit.answers
 
     @property
     def stored(self) -> list[bytes]:
@@ -164,9 +170,6 @@ class Keeper:
     def keys(self) -> set[int]:
         """The keys that something is remembered of."""
         return self.journal.keys(self.records)
-
-    def _past(self, _batch: Batch) -> Past | None:
-        return None
 
     def _blocks(self, events: Sequence[Sent]) -> list[bytes]:
         """The events in two blocks."""
@@ -245,8 +248,10 @@ def test_events_of_one_time_stamp_are_ordered_by_what_tells_their_order() -> Non
     records = records_of(policies, 1)
     rows = [[7, 0, 2], [7, 0, 3], [7, 1, 1], [3, 0, 9]]
     blocks = [block_of(records, [5, 5], rows[:2]), block_of(records, [5, 5], rows[2:])]
-    outcome = visited(policies, records, [visited(policies, records, [], blocks, 0).folded], [], 8)
-    verdicts = VerdictArray(np.frombuffer(outcome.verdicts[0].records, verdict_type()))
+    outcome = visited(
+        policies, records, [visited(policies, records, [], blocks, 0).replaced], [], 8
+    )
+    verdicts = VerdictArray(np.frombuffer(outcome.answers.verdicts[0].records, verdict_type()))
     assert [str(one) for one in verdicts] == ["3:0 false", "7:0 false", "7:1 true", "7:2 false"]
 
 
@@ -306,9 +311,10 @@ def test_more_than_64_atoms() -> None:
     words[place // 64] |= 1 << place % 64
     assert records.events.width == 4
     outcome = visited(policies, records, [], [block_of(records, [1], [[5, *words]])], 6 - 1)
-    outcome = visited(policies, records, [outcome.folded], [], 6)
+    outcome = visited(policies, records, [outcome.replaced], [], 6)
     found = [
-        np.frombuffer(one.records, verdict_type())["kind"] for one in outcome.verdicts.values()
+        np.frombuffer(one.records, verdict_type())["kind"]
+        for one in outcome.answers.verdicts.values()
     ]
     assert [kind.tolist() for kind in found] == [[1], [1]]
     lists = records.events.atom_lists(np.array([[5, *words]], np.int64))
@@ -319,7 +325,7 @@ def test_states_of_other_policies_are_refused() -> None:
     first, second = policies_of(["ONCE p"]), policies_of(["ONCE[0,5] p"])
     records = records_of(first)
     row = block_of(records, [1], [[3, 1]])
-    folded = visited(first, records, [], [row], 0).folded
+    folded = visited(first, records, [], [row], 0).replaced
     with pytest.raises(SnapshotError, match="a checkpointLocation of their own"):
         visited(second, records, [folded], [], 4)
     with pytest.raises(SnapshotError, match="there are 1 policies in it"):
@@ -329,15 +335,15 @@ def test_states_of_other_policies_are_refused() -> None:
 def test_damaged_segments_are_refused() -> None:
     policies = policies_of(["ONCE p"])
     records = records_of(policies)
-    folded = visited(policies, records, [], [block_of(records, [1], [[3, 1]])], 0).folded
+    folded = visited(policies, records, [], [block_of(records, [1], [[3, 1]])], 0).replaced
     assert folded is not None
     for cut in (0, 1, 20, 40, len(folded) // 2, len(folded) - 1):
         with pytest.raises(SnapshotError):
-            records.decode(folded[:cut])
+            records.decode(Entry.decoded(folded[:cut]))
     with pytest.raises(SnapshotError, match="damaged"):
-        records.decode(folded + b"x")
+        records.decode(Entry.decoded(folded + b"x"))
     with pytest.raises(SnapshotError, match="version 9"):
-        records.decode(b"\x09" + folded[1:])
+        records.decode(Entry.decoded(b"\x09" + folded[1:]))
 
 
 def settings_of(
@@ -384,10 +390,10 @@ def test_a_state_knows_what_decides_its_meaning(changed: dict[str, Any], names: 
     policies = policies_of(["ONCE p"])
     records = records_of(policies, settings=before)
     row = block_of(records, [1], [[3, 1]])
-    folded = visited(policies, records, [], [row], 0).folded
+    folded = visited(policies, records, [], [row], 0).replaced
     with pytest.raises(SnapshotError, match=message):
         visited(policies, records_of(policies, settings=after), [folded], [], 4)
-    assert visited(policies, records, [folded], [], 4).verdicts
+    assert visited(policies, records, [folded], [], 4).answers.verdicts
 
 
 def test_expressions_have_one_text_in_all_processes() -> None:

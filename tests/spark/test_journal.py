@@ -8,23 +8,31 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark (mtlmon[spark]) is not installed")
 
+from pyspark.sql.types import StructType
+
 from mtlmon.errors import SnapshotError
 from tests.doors import (
     ENTRY_COST,
+    Entry,
     EventClock,
     Head,
     Holding,
+    Host,
     Journal,
-    TimedProcessor,
-    Visit,
+    Machine,
+    NodeProcessor,
+    Sent,
     outweighs,
 )
-from tests.doors import streaming_stateful as stateful
+from tests.doors import streaming_processor as processor
 from tests.spark.fake_store import Store
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
+    from pyspark.sql import Row
+
+    from tests.doors import Visit
     from tests.spark.fake_store import Key
 
 
@@ -114,31 +122,55 @@ def test_later_entries_outweigh_the_first() -> None:
     assert not outweighs([1])
 
 
-class Appending(TimedProcessor):
-    """Remembers all of its blocks, folds every fourth visit, and forgets all at the horizon 9."""
+class Kept:
+    """A node that remembers the rows that it has taken."""
 
-    STATE_NAME = "appending"
+    held_bytes = 1
 
-    def visit(
-        self, key: tuple[object, ...], journal: Journal, blocks: Sequence[bytes], horizon: int
-    ) -> Visit:
-        held, unseen = journal.revive()
-        known = b"".join([*(held.entries if held else ()), *unseen])
-        new = b"".join(blocks)
-        assert self.truth[key] == known
-        if horizon == 9:
-            self.truth[key] = b""
-            return Visit(None, None, b"", [])
-        self.truth[key] = known + new
-        wakeup = horizon + 2 if blocks else journal.wakeup
-        seen = Seen((known + new,))
-        if not blocks:
-            return Visit(wakeup and max(wakeup, horizon + 1), None, None, [], seen)
-        if journal.head is None or journal.head.entries == 3:
-            return Visit(wakeup, None, known + new, [], seen)
-        return Visit(wakeup, new, None, [], seen)
+    def __init__(self) -> None:
+        self.rows = b""
+        self.next_change: int | None = None
 
-    truth: dict[tuple[object, ...], bytes]
+
+class Appending(Host, Machine[Kept, None]):
+    """Remembers all rows up to the horizon 9, at which it forgets them all."""
+
+    state_name = "appending"
+    results = StructType([])
+
+    def __init__(self) -> None:
+        self.truth: dict[tuple[object, ...], bytes] = {(0,): b"", (1,): b""}
+
+    def open(self) -> Appending:
+        return self
+
+    def rows(self, sent: Sent, visit: Visit[None]) -> Iterator[Row]:
+        yield from ()
+
+    def begin(self, key: tuple[object, ...]) -> Kept:
+        return Kept()
+
+    def replay(self, node: Kept, entries: Sequence[Entry]) -> None:
+        for entry in entries:
+            node.rows = b"".join([b"" if entry.is_state else node.rows, *entry.parts])
+
+    def update(self, node: Kept, sent: Sent) -> tuple[Entry | None, None]:
+        assert node.rows == self.truth[sent.key]
+        new = b"".join(sent.blocks)
+        node.rows = self.truth[sent.key] = b"" if sent.horizon == 9 else node.rows + new
+        node.next_change = sent.horizon + 2 if new else max(node.next_change or 0, sent.horizon + 1)
+        is_kept = not new and sent.horizon < 9
+        return None if is_kept else Entry(False, sent.horizon, b"", [new]), None
+
+    def snapshot(self, node: Kept, horizon: int) -> Entry | None:
+        return None if horizon == 9 else Entry(True, horizon, b"", [node.rows])
+
+
+class Room(Head):
+    """A head that has room for three entries, and for none at the end."""
+
+    def has_room(self, entry: bytes) -> bool:
+        return self.entries < 3 and Entry.decoded(entry).horizon < 9
 
 
 @pytest.mark.parametrize("is_reused", [True, False])
@@ -146,20 +178,22 @@ def test_processors_store_what_visits_leave(
     monkeypatch: pytest.MonkeyPatch, *, is_reused: bool
 ) -> None:
     store = Store()
-    processor = Appending(EventClock.of_unit("s"))
-    processor.truth = {(0,): b"", (1,): b""}
-    monkeypatch.setattr(stateful, "_HOLDING", Holding())
+    host = Appending()
+    node_processor = NodeProcessor(host, EventClock.of_unit("s"))
+    monkeypatch.setattr(processor, "batch_number", lambda: 0)
+    monkeypatch.setattr(processor, "Head", Room)
+    monkeypatch.setattr(processor, "_HOLDING", Holding())
     for horizon in range(9):
         if not is_reused:
-            monkeypatch.setattr(stateful, "_HOLDING", Holding())
+            monkeypatch.setattr(processor, "_HOLDING", Holding())
         blocks: list[bytes] = [b"%d," % horizon, b"more "]
         rows: dict[Key, Sequence[bytes]] = {(horizon % 2,): blocks} if horizon < 6 else {}
-        assert list(store.visit(processor, rows, horizon * 1000)) == []
-    assert processor.truth[(1,)] == b"1,more 3,more 5,more "
+        assert list(store.visit(node_processor, rows, horizon * 1000)) == []
+    assert host.truth[(1,)] == b"1,more 3,more 5,more "
     assert len(store.entries("appending")[(1,)]) == 3
     assert store.timers == {(9000, (0,)), (9000, (1,))}
     # in memory, entries need not be read
     assert (store.read == 0) == is_reused
-    list(store.visit(processor, {}, 9000))
+    list(store.visit(node_processor, {}, 9000))
     assert store.entries("appending") == {}
     assert (store.values, store.timers) == ({}, set())

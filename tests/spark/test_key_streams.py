@@ -25,6 +25,7 @@ from tests.doors import (
     EventRecords,
     KeyStreams,
     PackRows,
+    Sent,
     key_types,
     stream_columns,
     stream_settings,
@@ -114,8 +115,10 @@ class Query:
     def _visit(self, bucket: int, blocks: list[bytes], horizon: int) -> None:
         self.visits += 1
         journal = self.journals[bucket].seen_by(self.worker, bucket)
-        outcome = self.monitors.visit(journal, blocks, horizon)
-        self.journals[bucket].store(journal, outcome)
+        visit = self.monitors.visit(journal, Sent(blocks, horizon))
+        assert visit is not None
+        self.journals[bucket].store(journal, visit)
+        outcome = visit.answers
         for number, found in outcome.verdicts.items():
             keys = found.keys[0].to_pylist()
             verdicts = VerdictArray(np.frombuffer(found.records, verdict_type()))

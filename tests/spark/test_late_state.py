@@ -11,7 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mtlmon.errors import SnapshotError
-from tests.doors import DELETED, INSERTED, UPDATED, Past, change_type, check_settings
+from tests.doors import (
+    DELETED,
+    INSERTED,
+    UPDATED,
+    Entry,
+    Head,
+    LateBucket,
+    change_type,
+    check_settings,
+)
 from tests.doors import pending_delay as decision_delay
 from tests.spark.test_bucket_state import (
     WORKERS,
@@ -28,7 +37,7 @@ from tests.traces import MODES, Event, Mode
 from tests.verdicts import Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from mtlmon import Formula
     from tests.doors import Policies
@@ -49,30 +58,8 @@ def known(points: Points) -> set[tuple[int, int, bool]]:
     return found
 
 
-class Batches:
-    """Past batches in a dictionary."""
-
-    def __init__(self) -> None:
-        self.contents: dict[tuple[int, int], bytes] = {}
-
-    def names(self) -> Iterable[tuple[int, int]]:
-        return self.contents.keys()
-
-    def get(self, name: tuple[int, int]) -> bytes:
-        return self.contents[name]
-
-    def put(self, name: tuple[int, int], content: bytes) -> None:
-        assert name not in self.contents
-        self.contents[name] = content
-
-    def remove(self, name: tuple[int, int]) -> None:
-        del self.contents[name]
-
-
 class LateKeeper(Keeper):
     """A bucket as a query with a lateness keeps it; `lateness` is that beyond the horizon."""
-
-    is_corrected = True
 
     def __init__(
         self,
@@ -84,25 +71,19 @@ class LateKeeper(Keeper):
     ) -> None:
         super().__init__(policies, workers, is_counted=is_counted)
         self.lateness = lateness
-        self.past = Batches()
-        self.number = 0
         self.latest: list[dict[int, Points]] = [defaultdict(dict) for _ in policies.policies]
         self.operations = [0, 0, 0]
 
     def go_on(self, batch: Batch) -> None:
-        outcome = self.outcome(batch)
-        if outcome is None:
+        answers = self.answers(batch)
+        if answers is None:
             return
-        for number, found in outcome.verdicts.items():
+        for number, found in answers.verdicts.items():
             keys = found.keys[0].to_pylist()
             changes = np.frombuffer(found.records, change_type())
             assert len(changes) == len(found.owners) > 0
             for owner, change in zip(found.owners.tolist(), changes.tolist(), strict=True):
                 self._take(self.latest[number][keys[owner]], *change)
-
-    def _past(self, batch: Batch) -> Past:
-        self.number += 1
-        return Past(self.past, self.number, max(0, batch.horizon - self.lateness))
 
     def _take(
         self,
@@ -213,8 +194,7 @@ def test_what_is_remembered_is_bounded_by_the_lateness() -> None:
     for now in range(0, 300, 5):
         keeper.go_on(Batch(max(0, now - 5), (sent(1, now), sent(2, max(0, now // 50 * 50 - 20)))))
         keeper.go_on(Batch(now, ()))
-        assert all(horizon > now - 2 * 20 for _, horizon in keeper.past.contents)
-        assert max(map(len, keeper.past.contents.values()), default=0) < 2000
+        assert sum(map(len, keeper.stored)) < 4000
     for now in range(1000, 1200, 5):
         keeper.go_on(Batch(now, (sent(3, now),)))
     assert keeper.keys == {3}
@@ -225,26 +205,44 @@ def test_a_late_event_does_not_let_all_keys_be_written_again() -> None:
     for now in (0, 9):
         keeper.go_on(Batch(now, tuple(sent(key, now) for key in range(1500))))
     keeper.go_on(Batch(12, ()))
-    stored, past = list(keeper.stored), dict(keeper.past.contents)
+    stored = list(keeper.stored)
     keeper.go_on(Batch(12, (sent(7, 0, "p"),)))
     assert keeper.stored[:-1] == stored
-    (name,) = keeper.past.contents.keys() - past.keys()
-    assert len(keeper.past.contents[name]) + len(keeper.stored[-1]) < 2000
+    assert len(keeper.stored[-1]) < 1000
     assert lines(keeper, 7) == ["0:0 false", "0:1 true", "9:0 true"]
+
+
+def test_what_was_before_all_late_events_is_not_judged_again() -> None:
+    """The states of keys move on to what is too old to be late, also without a new first entry."""
+    keeper = LateKeeper(policies_of(["ONCE p"]), 20, [0], is_counted=True)
+    for now in range(0, 400, 5):
+        keeper.go_on(Batch(now, (sent(1, now), sent(1, max(0, now - 15), "p"))))
+        ((name, kept),) = keeper.workers[0].holding._kept.items()
+        assert name is None
+        assert isinstance(kept.held, LateBucket)
+        assert len(kept.held.past.rows) <= 10
 
 
 def test_a_damaged_past_is_refused() -> None:
     keeper = LateKeeper(policies_of(["ONCE p"]), 20)
     keeper.go_on(Batch(0, (sent(1, 5), sent(1, 7))))
     keeper.go_on(Batch(8, ()))
-    ((name, content),) = keeper.past.contents.items()
-    for cut in (0, 7, 20, len(content) // 2, len(content) - 1):
-        keeper.past.contents[name] = content[:cut]
+    (content,) = keeper.stored
+    entry = Entry.decoded(content)
+    *before, rows, owners, advances, advanced = entry.parts
+    no_number = b"\x01" + owners[1:]
+    for parts in (
+        [rows, owners, advances],
+        [rows[:-8], owners, advances, advanced],
+        [rows[:-1], owners, advances, advanced],
+        [rows, no_number, advances, advanced],
+        [rows, owners, advances, advanced + bytes(4)],
+    ):
+        damaged = entry._replace(parts=[*before, *parts]).encoded()
+        keeper.journal.entries = [damaged]
+        keeper.journal.head = Head.of(damaged, 9)
         with pytest.raises(SnapshotError, match="damaged"):
             keeper.go_on(Batch(8, (sent(1, 6),)))
-    keeper.past.contents.clear()
-    with pytest.raises(SnapshotError, match="damaged"):
-        keeper.go_on(Batch(8, (sent(1, 6),)))
 
 
 def test_a_state_knows_the_lateness() -> None:

@@ -32,7 +32,7 @@ from tests.cli.process import mtlmon
 from tests.doors import OrderedRows, compile_policies, event_source
 from tests.doors import streams_atoms as stream_atoms
 from tests.reference import policies as reference
-from tests.spark.streams import put, state_store
+from tests.spark.streams import put, state_store, streaming
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -445,14 +445,73 @@ def test_what_is_refused(spark: SparkSession, policies: Path, tmp_path: Path) ->
         rows.write_text(rows.read_text().replace("as n", "as n valid 3"))
         with pytest.raises(MtlmonError, match="relation r is looked up while the log is read"):
             monitor_stream(stream, rows, delay=0)
-    variables = tmp_path / "variables.mtl"
-    head = POLICIES.partition("key car")[0]
-    variables.write_text(
-        f"{head}atom a(car, m = limits[road].max) = true\n"
-        "policy p: FORALL c, m. a(c, m) IMPLIES m > 1\n"
+    rows.write_text(f"{VARIABLES}{OF_PACE}")
+    with state_store(spark), pytest.raises(MtlmonError, match="relation pace reads the rows of"):
+        monitor_stream(stream, rows, delay=0)
+
+
+VARIABLES = """unit s
+relation limits = table "limits.csv" valid [from, to) key road
+relation pace = rows valid 30s group road select count() as n
+atom over(car, m = limits[road].max) = speed > limits[road].max
+atom limited(road) = exists limits[road]
+policy again: over(c, m) IMPLIES NOT ONCE[1s,60s] (EXISTS n. over(c, n))
+"""
+OF_PACE = """
+atom full(road, n = pace[road].n) = pace[road].n > 6
+find filled: full(r, n) AND ONCE[0s,9s] limited(r)
+"""
+
+
+def valuations(rows: Sequence[dict[str, Any]]) -> list[str]:
+    names = ("policy", "time", "offset", "verdict", "c", "m", "r", "n")
+    return sorted(repr([row.get(name) for name in names]) for row in rows)
+
+
+def of_one_machine(rows: Sequence[tuple[int, str, str, int]], policies: Path) -> list[str]:
+    names = ("ts", "car", "road", "speed")
+    table = pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in rows])
+    check = check_tables(table, policies, time_points="stamp", time_unit="s")
+    return valuations(check.to_arrow().to_pylist())
+
+
+def test_policies_with_variables_look_values_up(
+    spark: SparkSession, policies: Path, tmp_path: Path
+) -> None:
+    """In relations of tables and of the rows of a data frame; beside others; also in a stream."""
+    policies.write_text(f"{VARIABLES}{OF_PACE}")
+    rows = [*ROWS, *((ts, f"c{ts % 2}", "a1", 40 + ts % 80) for ts in range(0, 160, 6))]
+    rows.sort()
+    wanted = of_one_machine(rows, policies)
+    assert len(wanted) > 20
+    assert all(any(f"'{name}'" in one for one in wanted) for name in ("again", "filled"))
+    frame = spark.createDataFrame(rows, "ts long, car string, road string, speed long")
+    for on_error in ("stop", "skip"):
+        found = monitor(
+            frame.repartition(3), policies, time_unit="s", slices=3, on_error=on_error
+        ).collect()
+        assert valuations([row.asDict() for row in found]) == wanted
+    other = "policy fast: speed <= limits[road].max\npolicy slow: pace[road].n < 9\n"
+    policies.write_text(f"{VARIABLES}{OF_PACE}{other}")
+    found = monitor(frame, policies, time_unit="s", order_within="car").collect()
+    of_variables = [row.asDict() for row in found if row["policy"] in {"again", "filled"}]
+    assert valuations(of_variables) == wanted
+    assert len(found) == len(of_variables) + 2 * len(rows)
+
+    policies.write_text(VARIABLES)
+    source = tmp_path / "source"
+    source.mkdir()
+    stream = spark.readStream.schema(frame.schema).json(str(source))
+    with state_store(spark):
+        verdicts = monitor_stream(stream, policies, delay=0, time_unit="s", slices=2)
+        with streaming(spark, verdicts, tmp_path, source) as query:
+            names = ("ts", "car", "road", "speed")
+            cells = [dict(zip(names, row, strict=True)) for row in rows]
+            end = [{"ts": 1000, "car": "c0", "road": "x", "speed": 0}]
+            answers = [one for part in (cells[:30], cells[30:], end) for one in query.send(*part)]
+    assert valuations([one for one in answers if one["late"] is None]) == of_one_machine(
+        rows, policies
     )
-    with pytest.raises(MtlmonError, match="with variables look values up in relation limits"):
-        monitor(frame, variables)
 
 
 WHOLE = """unit s

@@ -92,9 +92,6 @@ def test_data_frames_that_do_not_fit(spark: SparkSession) -> None:
             rows.select("e", "p"), "p"
         ),
         "has the columns of monitor .* and 'policy' is missing": lambda: resolve_verdicts(rows),
-        "policies with variables look values up in relation r": lambda: monitor(
-            rows, RECENT + VARIABLES.replace("a(user)", "a(n = r[user].n)")
-        ),
         "columns 'ts', 'TS' differ in case only, and Spark takes them for one": lambda: monitor(
             rows.selectExpr("*", "ts AS TS"), "p"
         ),

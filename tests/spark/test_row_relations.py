@@ -27,8 +27,9 @@ from tests.doors import (
     KeyStreams,
     PackRelationRows,
     PackRows,
+    RelationHost,
     RelationRecords,
-    RelationStates,
+    Sent,
     compile_policies,
     event_source,
     key_types,
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mtlmon.policy import Environment
-    from tests.doors import EventSource, KnownRelation, LogRelation, Outcome
+    from tests.doors import Answers, EventSource, KnownRelation, LogRelation
 
 TABLE = pa.schema({"ts": pa.int64(), "k": pa.string(), "v": pa.int64(), "n": pa.int64()})
 OPEN = "k,from,to\nx,0,2\nx,5,9\ny,3,\nz,4,6\nz,6,7\nv,1,8\nw,2,16\nw,40,50\n"
@@ -159,8 +160,8 @@ class Query:
         self.worker = Worker.of(policies)
         self.monitors = BucketMonitors(policies, self.records, self.worker.shared, self.streams)
         # it is picklable, too
-        states = RelationStates(relations_of_rows(policies), self.of_rows)
-        self.states: RelationStates = pickle.loads(pickle.dumps(states))
+        states = RelationHost(relations_of_rows(policies), self.of_rows)
+        self.states: RelationHost = pickle.loads(pickle.dumps(states))
         self.holding = Holding()
 
     def go_on(self, rows: Sequence[Cell], horizon: int) -> None:
@@ -181,24 +182,25 @@ class Query:
         head = self.relations.head
         if of_relations or (head is not None and (head.wakeup or 0) <= horizon):
             journal = Journal(self.relations.head, self.relations, self.holding, "relations")
-            outcome = self.states.visit(journal, of_relations, horizon)
-            self.relations.store(journal, outcome)
-            told = outcome.told
+            visit = self.states.visit(journal, Sent(of_relations, horizon))
+            assert visit is not None
+            self.relations.store(journal, visit)
+            told = visit.answers
         for bucket in range(self.buckets):
             head = self.journals[bucket].head
             is_due = head is not None and head.wakeup is not None and head.wakeup <= horizon
             has_told = told is not None and head is not None
             if bucket in blocks or is_due or has_told:
-                self.streams.hear(told)
-                self._visit(bucket, blocks.get(bucket, []), horizon)
+                self._visit(bucket, Sent(blocks.get(bucket, []), horizon, side=told))
 
-    def _visit(self, bucket: int, blocks: list[bytes], horizon: int) -> None:
+    def _visit(self, bucket: int, sent: Sent) -> None:
         journal = self.journals[bucket].seen_by(self.worker, bucket)
-        outcome = self.monitors.visit(journal, blocks, horizon)
-        self.journals[bucket].store(journal, outcome)
-        self.take(outcome)
+        visit = self.monitors.visit(journal, sent)
+        assert visit is not None
+        self.journals[bucket].store(journal, visit)
+        self.take(visit.answers)
 
-    def take(self, outcome: Outcome) -> None:
+    def take(self, outcome: Answers) -> None:
         """Take what a bucket has found."""
         for number, found in outcome.verdicts.items():
             name = self.source.policies.policies[number].name

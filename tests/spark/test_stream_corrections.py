@@ -27,7 +27,7 @@ from tests.doors import (
     UPDATED,
     BucketMonitors,
     Head,
-    RelationStates,
+    RelationHost,
     StreamCorrections,
     change_type,
     relations_of_rows,
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from tests.doors import EventSource, Outcome
+    from tests.doors import Answers, EventSource
     from tests.spark.test_row_relations import Cell
 
 CHANGES = f"""{RELATIONS}key k
@@ -120,7 +120,7 @@ class Corrected(Query):
     def restart(self) -> None:
         super().restart()
         policies = self.source.policies
-        states = RelationStates(relations_of_rows(policies), self.of_rows, LATENESS)
+        states = RelationHost(relations_of_rows(policies), self.of_rows, LATENESS)
         self.states = states
         self.monitors: BucketMonitors = StreamCorrections(
             policies, self.records, self.worker.shared, self.streams, LATENESS
@@ -142,7 +142,7 @@ class Corrected(Query):
             if delay is not None:
                 self.bounds[number] = horizon - LATENESS - delay
 
-    def take(self, outcome: Outcome) -> None:
+    def take(self, outcome: Answers) -> None:
         for number, found in outcome.verdicts.items():
             name = self.source.policies.policies[number].name
             keys = found.keys[0].to_pylist() if self.source.keys else [None] * len(found.keys[0])

@@ -222,7 +222,7 @@ def monitor(
     keys = partitions.all_columns
     source, prepared = given.sources(policies, keys, file)
     for rows_of_relations in at_rest:
-        rows_of_relations.evaluate(source)
+        rows_of_relations.evaluate(source, on_error)
     policies.watch(default)
     wanted = source.selection.names
     selected = df.select(*map(column_named, wanted))

@@ -24,8 +24,10 @@ import pyarrow.compute as pc
 from mtlmon.arrays.canonical import canonical_number, canonical_texts
 from mtlmon.checking.outputs import unique_columns
 from mtlmon.errors import MtlmonError
+from mtlmon.policy.policy_file import DEFAULT_TIME
 from mtlmon.relational.atoms import refuse_traces
 from mtlmon.relational.slicing import MOST_SLICES, RowCounts, Slicing, Statistics
+from mtlmon.spark.batch.row_relations import RowsAtRest
 from mtlmon.spark.common.atom_rows import (
     ATOM,
     TIME,
@@ -102,6 +104,7 @@ def prepared_relations(
         MtlmonError: an argument is invalid.
     """
     refuse_traces(file)
+    log = None if df.isStreaming else RowsAtRest(df, time or file.time or DEFAULT_TIME)
     source = relation_source(
         file,
         time=time,
@@ -112,6 +115,7 @@ def prepared_relations(
         resolution=resolution,
         on_error=on_error,
         function=function,
+        log=log,
     )
     own = source.columns_read
     if beside is not None:
@@ -128,6 +132,8 @@ def prepared_relations(
     source = source._replace(schema=own_schema.serialize().to_pybytes())
     # find what does not fit the columns here rather than on executors
     source.columns()
+    if log is not None:
+        log.evaluate(source, on_error)
     return source, rows.toDF(*(f"column{number}" for number in range(len(selection.names))))
 
 

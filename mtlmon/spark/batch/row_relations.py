@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from mtlmon.policy.predicates.environment import Environment
     from mtlmon.relations.of_rows import LogRelation
-    from mtlmon.spark.common.events import EventSource
+    from mtlmon.spark.common.events import OnError, RowSource
 
 __all__ = ["RowsAtRest"]
 
@@ -72,16 +72,17 @@ class RowsAtRest:
         self._asked.append(_Asked(relation, environment, known))
         return known
 
-    def evaluate(self, source: EventSource) -> None:
+    def evaluate(self, source: RowSource, on_error: OnError) -> None:
         """Evaluate relations in Spark; the driver has their records, in the order of time.
 
         Args:
             source: how rows become events; relations read the same rows.
+            on_error: what to do with rows that are not events.
         """
         for relation, environment, known in self._asked:
             rows = self._df
-            if source.on_error == "skip":
-                names = dict.fromkeys([*source.selection.names, *relation.columns])
+            if on_error == "skip":
+                names = dict.fromkeys([*source.columns_read, *relation.columns])
                 rows = rows.select(*map(column_named, names))
                 rows = rows.mapInArrow(GoodRows(source), rows.schema)
             known.replace(self._records(rows, relation, environment))

@@ -13,8 +13,9 @@ import numpy as np
 import pyarrow as pa
 
 from mtlmon.errors import MtlmonError, RowError
-from mtlmon.policy.needs import needs_of
+from mtlmon.policy.needs import needs_of, remembers_itself
 from mtlmon.policy.predicates.compiling import CompiledExpressions
+from mtlmon.policy.predicates.environment import TIME_STAMPS
 from mtlmon.relational.analysis import valid_analysis
 from mtlmon.relational.atoms import (
     cell_word,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from mtlmon.policy.predicates.predicate import Predicate
     from mtlmon.relational.analysis import Analysis
     from mtlmon.spark.common.events import Events, EventSource, OnError
+    from mtlmon.tables.looking_up import KnownLog
 
 __all__ = [
     "END",
@@ -171,7 +173,7 @@ class RelationSource(NamedTuple):
         Raises:
             PolicyError: a policy does not fit the columns.
         """
-        return valid_analysis(self.file, self.arrow_schema)
+        return valid_analysis(self.file, self.arrow_schema, self.source.policies.looked_up or {})
 
     def columns(self) -> AtomColumns:
         """The columns of rows of atoms."""
@@ -193,12 +195,15 @@ def relation_source(
     resolution: str | None,
     on_error: OnError,
     function: str,
+    log: KnownLog | None = None,
 ) -> RelationSource:
     """Return how rows become rows of atoms; the arguments are those of `event_source`.
 
     Args:
         file: the policies, as `keyed_file` returns them.
         function: the function that monitors them, for errors.
+        log: the rows, for the relations of rows in which atoms look values up; None if only those
+            of tables can be looked up.
 
     Raises:
         PolicyError: an atom has arguments but no condition, or a condition is on other rows.
@@ -210,8 +215,9 @@ def relation_source(
     shown = shown_arguments(file, names)
     every_shown = [one for some in shown.values() for one in some]
     needs = needs_of(file, names, every_shown)
-    if needs.remembering or set(needs.log_atoms) - set(names):
-        what = (*needs.remembering, *needs.log_atoms)[0]
+    remembering = [one for one in needs.remembering if remembers_itself(file.atoms[one].expression)]
+    if remembering or set(needs.log_atoms) - set(names):
+        what = (*remembering, *needs.log_atoms)[0]
         raise MtlmonError(
             f"the condition of {what} depends on other rows, which {function} does not support for "
             "policies with variables, as the rows of a time-stamp have no order: say it with "
@@ -220,6 +226,12 @@ def relation_source(
     predicates = {name: file.atoms[name] for name in names if name in file.atoms}
     unit = resolution if file.unit is None else file.unit
     policies = Policies((), names, predicates, unit, "local", file, columns=needs.columns)
+    if needs.relations:
+        from mtlmon.tables.looking_up import known_relations
+
+        environment = file.environment._replace(unit=unit or time_unit, time_unit=time_unit)
+        looked_up = known_relations(file, needs.relations, environment, log)
+        policies = policies._replace(looked_up=looked_up)
     source = event_source(
         policies,
         time=time,
@@ -264,7 +276,7 @@ class AtomRows:
                 if self.has_marks:
                     yield reader.columns.batch(np.unique(time_stamps), MARK)
         finally:
-            reader.events.report()
+            reader.report()
         if last is not None and self.has_end:
             yield reader.columns.batch(np.array([last]), END)
 
@@ -313,13 +325,20 @@ class AtomReader:
         events, _ = self._events(batch)
         return events.rows
 
+    def report(self) -> None:
+        """Send the counts to the driver when the task has ended or is stopped."""
+        self.events.report()
+
     def _events(self, batch: pa.RecordBatch) -> tuple[Events, dict[str, pa.Array]]:
         """The events of a batch, and the values of arguments."""
         events = self.events.read(batch)
         while True:
             rows = events.rows
             try:
-                columns = {name: rows.column(name) for name in self._compiled.types}
+                columns = {TIME_STAMPS: pa.array(events.time_stamps)}
+                columns |= {
+                    name: rows.column(name) for name in self._compiled.types if name not in columns
+                }
                 return events, dict(self._compiled.compute(columns, rows.num_rows))
             except RowError as error:
                 events = events.of_rows(np.flatnonzero(self._without(rows, error)))

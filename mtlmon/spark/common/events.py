@@ -63,6 +63,9 @@ class RowReader(Protocol):
     def usable(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the rows of a batch that are events, with all of its columns."""
 
+    def report(self) -> None:
+        """Send the counts to the driver when the task has ended or is stopped."""
+
 
 class RowSource(Protocol):
     """How rows are read; picklable."""

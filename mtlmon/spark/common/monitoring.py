@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from mtlmon.spark.common.events import Events, EventSource
+    from mtlmon.spark.common.events import Events, EventSource, RowSource
     from mtlmon.spark.common.trace_monitors import EndTime, Found
 
 Ties: TypeAlias = Literal["warn", "error", "allow"]
@@ -263,16 +263,16 @@ class GoodRows:
         source: how rows become events.
     """
 
-    def __init__(self, source: EventSource) -> None:
+    def __init__(self, source: RowSource) -> None:
         self._source = source
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        reader = EventReader(self._source)
-        names = self._source.selection.names
+        reader = self._source.reader()
+        names = self._source.columns_read
         try:
             for batch in batches:
                 more = [f"{HIDDEN}{number}" for number in range(batch.num_columns - len(names))]
                 named = pa.RecordBatch.from_arrays(batch.columns, names=[*names, *more])
-                yield reader.read(named).rows.rename_columns(batch.schema.names)
+                yield reader.usable(named).rename_columns(batch.schema.names)
         finally:
             reader.report()

@@ -15,11 +15,9 @@ from mtlmon.policy.clock_errors import refused_changes
 from mtlmon.policy.definitions import Clock
 from mtlmon.policy.needs import changes_in, looked_up_in, needs_of, refuse_first_order
 from mtlmon.policy.policy_file import DEFAULT_TIME
-from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.time_points import ROWS, Changes, Waiting, period_in_units
 from mtlmon.policy.several import given_policies
 from mtlmon.relational.analysis import of_run
-from mtlmon.relational.atoms import used_atoms
 from mtlmon.spark.common.events import key_names
 from mtlmon.syntax.bounds import LATER
 from mtlmon.syntax.conditions import written_with_conditions
@@ -27,7 +25,6 @@ from mtlmon.syntax.durations import Duration
 from mtlmon.syntax.formula import Formula
 from mtlmon.syntax.operators import ATOM, NOT
 from mtlmon.syntax.rewrite import has_durations
-from mtlmon.syntax.traversal import postorder
 from mtlmon.tables.columns.times import Times
 
 if TYPE_CHECKING:
@@ -417,27 +414,7 @@ def relational_file(
     file = read_file(policy, resolution, time_unit, has_changes=has_changes)
     if not any(one.is_first_order for one in file.policies):
         return None
-    for name in _looked_up_with_variables(file):
-        raise MtlmonError(
-            f"policies with variables look values up in relation {name}, which is not possible in "
-            "Spark: join the data frame with the table of the relation before, or look up in "
-            "policies without variables"
-        )
     return of_run(file, None if key is None else key_names(key))
-
-
-def _looked_up_with_variables(file: PolicyFile) -> tuple[str, ...]:
-    """The relations in which policies with variables look values up."""
-    atoms = used_atoms(file)
-    arguments = [
-        expression
-        for relation in (file.relations[name] for name in atoms if name in file.relations)
-        for expression in (relation.condition, *(one.expression for one in relation.arguments))
-        if expression is not None
-    ]
-    found = dict.fromkeys(needs_of(file, atoms).relations)
-    nodes = (node for node in postorder(*arguments) if node.operator in ops.LOOK_UPS)
-    return tuple(found | dict.fromkeys(node.looked_up.relation for node in nodes))
 
 
 def _policy_file(policy: object, unit: str | None) -> PolicyFile:
@@ -507,9 +484,9 @@ def refuse_look_ups(file: PolicyFile) -> None:
     """
     for name in looked_up_in(file):
         raise MtlmonError(
-            f"the policy file looks values up in relation {name}: mtlmon.spark.monitor, "
-            "monitor_stream and monitor_files do so for policies without variables; otherwise, "
-            "join the data frame with the table of the relation first"
+            f"the policy file looks values up in relation {name}, which mtlmon.spark.monitor, "
+            "monitor_stream and monitor_files do; otherwise, join the data frame with the table of "
+            "the relation first"
         )
 
 

@@ -8,13 +8,13 @@ to know to go on from what it remembers.
 
 from __future__ import annotations
 
-import struct
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from mtlmon.errors import SnapshotError
+from mtlmon.spark.streaming.entries import DAMAGED, Entry
 from mtlmon.spark.streaming.event_records import EventRecords, Waiting, one_batch
 from mtlmon.spark.streaming.settings import check_settings
 
@@ -23,18 +23,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["NEVER", "BucketRecords", "KeyFacts", "Segment", "Step", "joined_parts", "split_parts"]
+__all__ = ["NEVER", "BucketRecords", "KeyFacts", "Segment", "Step"]
 
 NEVER = 2**63 - 1
 """The time of what never comes."""
 
-DAMAGED = "the state of the query is damaged"
-
-_VERSION = 5
-# version, number of policies, horizon of a step (-1: a segment)
-_HEAD = struct.Struct("<BHq")
-_SEGMENT = -1
-_LENGTH = struct.Struct("<Q")
 _OWNER = "owner"
 _ROW = "row"
 _FACTS = pa.schema(
@@ -68,13 +61,16 @@ class Segment(NamedTuple):
     """What a bucket remembers of some keys.
 
     Attributes:
+        horizon: events below it have been judged.
         keys: the columns of the keys.
         facts: what is known of the keys.
         waiting: the events that wait, in the order in which they came.
         owners: for each of these, the index of its key.
-        monitors: the snapshots of the monitors of these keys, one for each policy.
+        monitors: the snapshots of the monitors of these keys, one for each policy; behind them what
+            else is remembered where late events correct verdicts.
     """
 
+    horizon: int
     keys: list[pa.Array]
     facts: KeyFacts
     waiting: Waiting
@@ -114,68 +110,53 @@ class BucketRecords(NamedTuple):
 
     def block(self, keys: Sequence[pa.Array], events: Waiting) -> bytes:
         """Encode events, each with the values of its key."""
-        block: bytes = self.events_batch(events, list(keys), self.keys).serialize().to_pybytes()
-        return block
+        return _bytes(self.events_batch(events, list(keys), self.keys))
 
     def read_blocks(self, blocks: Sequence[bytes]) -> tuple[list[pa.Array], Waiting]:
         """Decode consecutive blocks: the columns of keys, and the events."""
         return self.read_events(blocks, self.keys)
 
-    def encode(self, segment: Segment) -> bytes:
-        """Encode a segment."""
-        facts = [pa.array(one) for one in segment.facts[:2]]
-        columns = [*segment.keys, *facts, segment.facts.streams]
+    def encode(self, entry: Segment | Step) -> Entry:
+        """Encode a segment or a step."""
+        if isinstance(entry, Step):
+            parts = []
+            if len(entry.owners):
+                keys = pa.RecordBatch.from_arrays(entry.keys, schema=self.keys)
+                parts = [_bytes(keys), self._owned(entry.events, entry.owners)]
+            return Entry(False, entry.horizon, self.settings, parts)
+        facts = [pa.array(one) for one in entry.facts[:2]]
+        columns = [*entry.keys, *facts, entry.facts.streams]
         head = pa.RecordBatch.from_arrays(columns, schema=self._facts)
-        parts = [head.serialize(), self._owned(segment.waiting, segment.owners)]
-        return self._encoded(_SEGMENT, len(segment.monitors), [*parts, *segment.monitors])
+        waiting = self._owned(entry.waiting, entry.owners)
+        parts = [_bytes(head), waiting, *entry.monitors]
+        return Entry(True, entry.horizon, self.settings, parts)
 
-    def encode_step(self, step: Step) -> bytes:
-        """Encode a step."""
-        if not len(step.owners):
-            return self._encoded(step.horizon, 0, [])
-        keys = pa.RecordBatch.from_arrays(step.keys, schema=self.keys)
-        parts = [keys.serialize(), self._owned(step.events, step.owners)]
-        return self._encoded(step.horizon, 0, parts)
+    def _owned(self, events: Waiting, owners: NDArray[np.int64]) -> bytes:
+        return _bytes(self.events_batch(events, [pa.array(owners.astype(np.uint32))], _OWNERS))
 
-    def _encoded(self, horizon: int, policies: int, parts: Sequence[bytes | pa.Buffer]) -> bytes:
-        return _HEAD.pack(_VERSION, policies, horizon) + self.settings + joined_parts(parts)
-
-    def _owned(self, events: Waiting, owners: NDArray[np.int64]) -> pa.Buffer:
-        return self.events_batch(events, [pa.array(owners.astype(np.uint32))], _OWNERS).serialize()
-
-    def decode(self, content: bytes) -> Segment | Step:
+    def decode(self, entry: Entry) -> Segment | Step:
         """Decode a segment or a step.
 
         Raises:
-            SnapshotError: the bytes are something else, or belong to another version or to other
-                settings.
+            SnapshotError: the entry belongs to other settings, or is damaged.
         """
-        version = content[0] if content else None
-        if version != _VERSION:
-            raise SnapshotError(
-                f"the state of the query is of version {version}, this is {_VERSION}: it was made "
-                "by another version of mtlmon and needs a checkpointLocation of its own"
-            )
-        start = _HEAD.size + len(self.settings)
-        check_settings(content[_HEAD.size : start], self.settings)
-        parts = split_parts(content, start)
-        _, policies, horizon = _HEAD.unpack_from(content)
+        check_settings(entry.settings, self.settings)
         try:
-            if horizon != _SEGMENT:
-                return self._step(horizon, parts)
-            if len(parts) != 2 + policies:
-                raise SnapshotError(DAMAGED)
-            return self._segment(parts[0], parts[1], parts[2:])
+            if not entry.is_state:
+                return self._step(entry.horizon, entry.parts)
+            head, waiting, *monitors = entry.parts
+            return self._segment(entry.horizon, head, waiting, monitors)
         except (pa.ArrowException, OSError, ValueError) as error:
             raise SnapshotError(f"{DAMAGED}: {error}") from None
 
-    def _segment(self, head: bytes, waiting: bytes, monitors: list[bytes]) -> Segment:
+    def _segment(self, horizon: int, head: bytes, waiting: bytes, monitors: list[bytes]) -> Segment:
         columns = pa.ipc.read_record_batch(head, self._facts).columns
         (owners,), events = self.read_events([waiting], _OWNERS)
         next_wakeup, settled_from, streams = columns[-len(_FACTS) :]
         facts = KeyFacts(np.asarray(next_wakeup), np.asarray(settled_from), streams)
         keys = columns[: len(self.keys)]
-        return Segment(keys, facts, events, np.asarray(owners).astype(np.int64), monitors)
+        owners = np.asarray(owners).astype(np.int64)
+        return Segment(horizon, keys, facts, events, owners, monitors)
 
     def _step(self, horizon: int, parts: Sequence[bytes]) -> Step:
         keys = [pa.array([], kind) for kind in self.keys.types]
@@ -235,22 +216,6 @@ class BucketRecords(NamedTuple):
 _OWNERS = pa.schema([(_OWNER, pa.uint32())])
 
 
-def joined_parts(parts: Sequence[bytes | pa.Buffer]) -> bytes:
-    """Join parts, each with its length before it."""
-    return b"".join(piece for part in parts for piece in (_LENGTH.pack(len(part)), part))
-
-
-def split_parts(content: bytes, start: int = 0) -> list[bytes]:
-    """Split the result of `joined_parts`, which begins somewhere in some bytes.
-
-    Raises:
-        SnapshotError: the bytes are something else.
-    """
-    parts = []
-    while start + _LENGTH.size <= len(content):
-        (length,) = _LENGTH.unpack_from(content, start)
-        start += _LENGTH.size + length
-        parts.append(content[start - length : start])
-    if start != len(content):
-        raise SnapshotError(DAMAGED)
-    return parts
+def _bytes(batch: pa.RecordBatch) -> bytes:
+    found: bytes = batch.serialize().to_pybytes()
+    return found

@@ -4,13 +4,9 @@ Events wait until the watermark has passed their time-stamp, so that no earlier 
 can come any more. Then they are monitored in the order of time. Finally, time is advanced to the
 watermark, which can decide more verdicts. Only keys that have such events or that time decides
 about are visited. What has come is appended to the journal as a step: whoever has all entries can
-take it again. Where that is not so, or would take long, because streams are computed key by key or
-late events correct verdicts, what the keys leave is appended as a segment. Once these entries
-outweigh the first one, all keys become one segment, without those whose past no longer matters.
-
-Where late events correct verdicts, the bucket also remembers what it has judged, batch by batch
-(`past_records`). Keys with events from before the time that they have been judged up to are judged
-again (`replays`), and the states of their monitors replaced.
+take it again. Where that is not so, or would take long, because streams are computed key by key,
+what the keys leave is appended as a segment. Once these entries outweigh the first one, all keys
+become one segment, without those whose past no longer matters.
 """
 
 from __future__ import annotations
@@ -24,10 +20,10 @@ from mtlmon.checking.row_offsets import SuccessiveOffsets
 from mtlmon.spark.common.trace_monitors import messages_of, points_of
 from mtlmon.spark.streaming.bucket_records import NEVER, Segment, Step
 from mtlmon.spark.streaming.changes import first_verdicts
-from mtlmon.spark.streaming.event_records import Waiting, joined
+from mtlmon.spark.streaming.event_records import joined
+from mtlmon.spark.streaming.lateness import Admission
 from mtlmon.spark.streaming.live_bucket import LiveBucket
-from mtlmon.spark.streaming.past_records import PastBatch
-from mtlmon.spark.streaming.replays import Replay
+from mtlmon.spark.streaming.nodes import Machine
 from mtlmon.verdicts.arrays import verdict_type
 
 if TYPE_CHECKING:
@@ -40,13 +36,21 @@ if TYPE_CHECKING:
     from mtlmon.spark.common.trace_monitors import Points
     from mtlmon.spark.streaming.bucket_keys import BucketKeys
     from mtlmon.spark.streaming.bucket_records import BucketRecords
-    from mtlmon.spark.streaming.event_records import DueEvents
-    from mtlmon.spark.streaming.journal import Journal
+    from mtlmon.spark.streaming.entries import Entry
+    from mtlmon.spark.streaming.event_records import DueEvents, Waiting
     from mtlmon.spark.streaming.key_streams import KeyStreams
-    from mtlmon.spark.streaming.past_records import Past
+    from mtlmon.spark.streaming.nodes import Sent
     from mtlmon.spark.streaming.shared_monitors import SharedMonitors
 
-__all__ = ["NO_STARTS", "BucketMonitors", "Outcome", "OwnedRecords", "fed", "owned_records"]
+__all__ = [
+    "NO_STARTS",
+    "Answers",
+    "BucketMonitors",
+    "OwnedRecords",
+    "Work",
+    "fed",
+    "owned_records",
+]
 
 
 class OwnedRecords(NamedTuple):
@@ -65,28 +69,20 @@ class OwnedRecords(NamedTuple):
     messages: list[str | None] | None = None
 
 
-class Outcome(NamedTuple):
-    """The result of a batch for a bucket.
+class Answers(NamedTuple):
+    """What a bucket says in a batch.
 
     Attributes:
-        appended: an entry to store behind the others, or None.
-        folded: an entry to store in place of all others, or None.
-        wakeup: the least horizon at which there is something to do without new events, or None.
-        live: the bucket after that.
-        verdicts: by the number of a policy, its verdict records; or records of changes, if there is
-            a past.
+        verdicts: by the number of a policy, its verdict records; or records of changes, if late
+            events correct verdicts.
         late: the rows of the events that came too late; None if there are none.
     """
 
-    appended: bytes | None
-    folded: bytes | None
-    wakeup: int | None
-    live: LiveBucket
     verdicts: dict[int, OwnedRecords]
     late: OwnedRecords | None
 
 
-class BucketMonitors:
+class BucketMonitors(Machine[LiveBucket, Answers]):
     """Lets one bucket after the other take events.
 
     Args:
@@ -94,7 +90,7 @@ class BucketMonitors:
         records: how blocks and entries are encoded.
         shared: the monitors.
         streams: computes the atoms that depend on other rows; None if there are none.
-        is_corrected: whether late events correct verdicts.
+        lateness: how far below the horizon events are taken in; None if they correct nothing.
     """
 
     def __init__(
@@ -103,93 +99,77 @@ class BucketMonitors:
         records: BucketRecords,
         shared: SharedMonitors,
         streams: KeyStreams | None = None,
-        *,
-        is_corrected: bool = False,
+        lateness: int | None = None,
     ) -> None:
         self._records = records
-        self._is_corrected = is_corrected
         self._streams = streams
         self._shared = shared
         self._monitors = list(zip(policies.policies, shared.monitors, strict=True))
+        self._admission = Admission(lateness)
 
-    def visit(
-        self,
-        journal: Journal,
-        blocks: Sequence[bytes],
-        horizon: int,
-        past: Past | None = None,
-    ) -> Outcome:
-        """Go on with a bucket.
-
-        Args:
-            journal: the journal of the bucket.
-            blocks: the blocks of its new events, in the order in which they came.
-            horizon: the least time-stamp of events that may still wait.
-            past: what has been judged in earlier batches; None if all events below the horizon are
-                too late.
-
-        Raises:
-            SnapshotError: the journal belongs to other policies or settings, or is damaged.
-        """
-        is_done = False
-        try:
-            live = self._revived(journal)
-            entry, verdicts, late = self._visited(live, blocks, horizon, past)
-            folded = None
-            if journal.head is None or (entry is not None and not journal.head.has_room(entry)):
-                entry, folded = None, self._folded(live, past.admitted_from if past else horizon)
-            is_done = True
-        finally:
-            if not is_done:
-                self._shared.is_broken = True
-        return Outcome(entry, folded, live.wakeup, live, verdicts, late)
-
-    def _revived(self, journal: Journal) -> LiveBucket:
-        """Take the bucket from memory, and the entries that it does not have; or take them all."""
-        held, entries = journal.revive()
-        if isinstance(held, LiveBucket) and held.shared is self._shared:
-            live = held
-        else:
-            live, entries = self._begun(), journal.all()
-        for entry in map(self._records.decode, entries):
-            if isinstance(entry, Segment):
-                live.take_segment(entry)
-            else:
-                live.add(entry.keys)
-                self._take(live, entry.events, entry.owners, entry.horizon)
-        return live
-
-    def _begun(self) -> LiveBucket:
-        """A bucket without keys."""
+    def begin(self, key: tuple[object, ...]) -> LiveBucket:
         return LiveBucket(self._records, self._shared)
 
-    def _visited(
-        self, live: LiveBucket, blocks: Sequence[bytes], horizon: int, past: Past | None
-    ) -> tuple[bytes | None, dict[int, OwnedRecords], OwnedRecords | None]:
-        """Let a bucket take events.
+    def fits(self, node: object) -> bool:
+        return isinstance(node, LiveBucket) and node.shared is self._shared
+
+    def fail(self) -> None:
+        self._shared.is_broken = True
+
+    def close(self) -> None:
+        if self._streams is not None:
+            self._streams.report()
+
+    def tells_time(self, key: tuple[object, ...]) -> bool:
+        # bucket 0 also says what is final
+        return self._admission.corrects and key == (0,)
+
+    def replay(self, node: LiveBucket, entries: Sequence[Entry]) -> None:
+        for entry in map(self._records.decode, entries):
+            if isinstance(entry, Segment):
+                self._take_segment(node, entry)
+            else:
+                node.add(entry.keys)
+                self._take(node, entry.events, entry.owners, entry.horizon)
+
+    def _take_segment(self, live: LiveBucket, segment: Segment) -> None:
+        """Replace what is known of the keys of a segment."""
+        live.take_segment(segment)
+
+    def update(self, node: LiveBucket, sent: Sent) -> tuple[Entry | None, Answers]:
+        if self._streams is not None:
+            self._streams.hear(sent.side)
+        columns, events, late = self._admitted(
+            sent.blocks, self._admission.admits_from(sent.horizon)
+        )
+        entry, verdicts = self._updated(node, columns, events, sent.horizon)
+        return None if entry is None else self._records.encode(entry), Answers(verdicts, late)
+
+    def _updated(
+        self, live: LiveBucket, columns: list[pa.Array], events: Waiting, horizon: int
+    ) -> tuple[Segment | Step | None, dict[int, OwnedRecords]]:
+        """Let a bucket take events, with the columns of their keys, that are not too late.
 
         Returns:
             What leads from the journal before to the bucket as it is now, None if it has not
-            changed; the verdicts; and the late events.
+            changed; and the verdicts.
         """
-        admitted_from = horizon if past is None else past.admitted_from
-        columns, events, late = self._admitted(blocks, admitted_from)
-        wakeup = live.wakeup
+        wakeup = live.next_change
         changed = None if self._streams is None else self._streams.changed(live.keys)
         is_idle = changed is None and (wakeup is None or wakeup > horizon)
         if is_idle and not len(events.rows):
-            return None, {}, late
+            return None, {}
         count = len(live.keys)
         owners = live.add(columns)
-        work = self._take(live, events, owners, horizon, past, changed)
-        if self._streams is None and not work.is_corrected:
-            step = Step(horizon, live.keys.columns_from(count), events, owners)
-            entry = self._records.encode_step(step)
-        else:
-            work.is_touched[owners] = True
-            entry = self._records.encode(live.segment(np.flatnonzero(work.is_touched)))
-        found = work.verdicts() if past is None else work.all_changes()
-        return entry, found, late
+        work = self._take(live, events, owners, horizon, changed)
+        if self._streams is None:
+            return Step(horizon, live.keys.columns_from(count), events, owners), self._found(work)
+        work.is_touched[owners] = True
+        return live.segment(np.flatnonzero(work.is_touched)), self._found(work)
+
+    def _found(self, work: Work) -> dict[int, OwnedRecords]:
+        """The verdicts of a visit."""
+        return work.verdicts()
 
     def _admitted(
         self, blocks: Sequence[bytes], admitted_from: int
@@ -204,20 +184,15 @@ class BucketMonitors:
         columns = [column.take(pa.array(on_time)) for column in columns]
         return columns, events.take(on_time), late
 
-    def _folded(self, live: LiveBucket, admitted_from: int) -> bytes:
-        """Forget keys whose past makes no difference any more; return the others as a segment.
-
-        Args:
-            live: the bucket.
-            admitted_from: the least time-stamp of events that are not too late.
-        """
-        goes = live.keys.settled_from <= admitted_from
-        goes[live.busy] = False
+    def snapshot(self, node: LiveBucket, horizon: int) -> Entry:
+        admits_from = self._admission.admits_from(horizon)
+        goes = node.keys.settled_from <= admits_from
+        goes[node.busy] = False
         for _, monitors in self._monitors:
-            goes &= np.frombuffer(monitors.settled(live.streams, admitted_from), np.bool_)
+            goes &= np.frombuffer(monitors.settled(node.streams, admits_from), np.bool_)
         if goes.any():
-            live.keep(~goes)
-        return self._records.encode(live.segment(np.arange(len(live.keys))))
+            node.keep(~goes)
+        return self._records.encode(node.segment(np.arange(len(node.keys))))
 
     def _take(
         self,
@@ -225,9 +200,8 @@ class BucketMonitors:
         events: Waiting,
         owners: NDArray[np.int64],
         horizon: int,
-        past: Past | None = None,
         changed: NDArray[np.bool_] | None = None,
-    ) -> _Work:
+    ) -> Work:
         """Take events that are not too late, and the time up to a horizon.
 
         Relations change for the keys `changed`, of those that were there before.
@@ -242,74 +216,27 @@ class BucketMonitors:
         if changed is not None:
             is_judged[: len(changed)] |= changed
         is_judged[owners[due]] = True
-        work = _Work(live, is_judged, horizon, len(self._monitors))
+        live.horizon = max(live.horizon, horizon)
+        work = Work(live, is_judged, horizon, len(self._monitors))
         if is_judged.any():
             keys.next_wakeup[is_judged] = NEVER
             due_events, owners = events.take(due), owners[due]
             order = self._records.events.order(due_events.rows)
             order = order[np.argsort(owners[order], kind="stable")]
             due_events, owners = due_events.take(order), owners[order]
-            if past is not None:
-                self._correct(work, due_events, owners, past)
-            else:
-                keys.settled_from[is_judged] = horizon if self._is_corrected else 0
-                self._monitor(work, due_events, owners, np.flatnonzero(is_judged))
+            self._judge_due(work, due_events, owners)
         np.minimum.at(keys.next_wakeup, live.owners, live.waiting.rows[:, 0] + 1)
         return work
 
-    def _correct(self, work: _Work, due: Waiting, owners: NDArray[np.int64], past: Past) -> None:
-        """Monitor events, of which some are late; remember what is judged."""
-        live, keys = work.live, work.live.keys
-        is_behind = np.zeros(len(keys), np.bool_)
-        is_behind[owners[due.rows[:, 0] < keys.settled_from[owners]]] = True
-        ahead, behind = np.flatnonzero(work.is_touched & ~is_behind), np.flatnonzero(is_behind)
-        index_of = np.zeros(len(keys), np.int64)
-        for some in (ahead, behind):
-            index_of[some] = np.arange(len(some))
-        is_late = is_behind[owners]
-        rows, numbers = due.rows[~is_late], owners[~is_late]
-        of_keys, since = index_of[numbers], keys.settled_from[ahead]
-        advances = advanced = np.empty(0, np.int64)
-        states = [(one, b"") for one in self._shared.snapshot(live.streams[ahead])]
-        remembered = Waiting(rows, None)
-        if len(behind):
-            work.is_corrected = True
-            again = Replay(self._records, self._shared, self._monitors).run(
-                keys.columns_of(behind),
-                due.rows[is_late],
-                index_of[owners[is_late]],
-                past,
-                work.horizon,
-            )
-            live.move(behind, again.streams)
-            for number, (changes, of_changes) in enumerate(again.changes):
-                work.add_changes(number, changes, behind[of_changes])
-                states[number] = states[number][0], again.states[number]
-            of_keys = np.append(of_keys, len(ahead) + again.owners)
-            since = np.append(since, again.since)
-            advances, advanced = again.advances, len(ahead) + again.advanced
-            remembered = Waiting(np.concatenate([rows, again.events.rows]), None)
-        self._monitor(work, Waiting(rows, None), numbers, np.flatnonzero(work.is_touched))
-        keys.settled_from[work.is_touched] = work.horizon
-        if past.admitted_from < work.horizon:
-            batch = PastBatch(
-                keys.columns_of(np.append(ahead, behind)),
-                since,
-                len(ahead),
-                remembered,
-                of_keys,
-                advances,
-                advanced,
-                states,
-            )
-            past.store.put((past.number, work.horizon), batch.encoded(self._records))
-            past.forget()
+    def _judge_due(self, work: Work, due: Waiting, owners: NDArray[np.int64]) -> None:
+        """Judge events that are in order, key by key, and the time up to the horizon."""
+        work.live.keys.settled_from[work.is_touched] = 0
+        self._monitor(work, due, owners)
 
-    def _monitor(
-        self, work: _Work, due: Waiting, owners: NDArray[np.int64], judged: NDArray[np.int64]
-    ) -> None:
-        """Monitor events that are in order, key by key; then let time pass for some keys."""
+    def _monitor(self, work: Work, due: Waiting, owners: NDArray[np.int64]) -> None:
+        """Monitor events that are in order, key by key; then let time pass for the keys."""
         live = work.live
+        judged = np.flatnonzero(work.is_touched)
         if self._streams is None:
             starts = 1 + np.flatnonzero(np.diff(owners))
             events = self._records.events.due(due.rows)
@@ -329,7 +256,7 @@ class BucketMonitors:
                 changed = np.frombuffer(found[2], np.int64)
                 wakeups[judged] = np.minimum(wakeups[judged], changed)
 
-    def _monitor_key(self, work: _Work, key: int, due: Waiting) -> None:
+    def _monitor_key(self, work: Work, key: int, due: Waiting) -> None:
         """Monitor the events of one key, with what depends on its other rows."""
         streams, keys = self._streams, work.live.keys
         assert streams is not None
@@ -347,7 +274,7 @@ class BucketMonitors:
 
     def _feed(
         self,
-        work: _Work,
+        work: Work,
         events: DueEvents,
         numbers: NDArray[np.uint32] | np.uint32,
         offsets: SuccessiveOffsets,
@@ -393,7 +320,7 @@ def fed(
 NO_STARTS = np.array([], np.int64)
 
 
-class _Work:
+class Work:
     """What a visit finds.
 
     Args:
@@ -401,9 +328,6 @@ class _Work:
         is_touched: by the number of a key, whether it is visited.
         horizon: the least time-stamp of events that are not late.
         policies: the number of policies.
-
-    Attributes:
-        is_corrected: whether late events have corrected verdicts.
     """
 
     def __init__(
@@ -412,7 +336,6 @@ class _Work:
         self.live = live
         self.is_touched = is_touched
         self.horizon = horizon
-        self.is_corrected = False
         self._records: list[list[bytes]] = [[] for _ in range(policies)]
         self._owners: list[list[bytes]] = [[] for _ in range(policies)]
         self._messages: list[list[str | None] | None] = [None] * policies

@@ -1,4 +1,4 @@
-"""A streaming query whose verdicts late events correct: its processor, and the rows it returns."""
+"""What a streaming query returns whose verdicts late events correct: rows of changes."""
 
 from __future__ import annotations
 
@@ -7,169 +7,26 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Row
-from pyspark.sql.types import (
-    BinaryType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-)
+from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from mtlmon.engine.pending import decision_delay
 from mtlmon.errors import MtlmonError
 from mtlmon.history.changes import DELETED, change_type
 from mtlmon.spark.common.changelog import COLUMNS, OPERATIONS
 from mtlmon.spark.common.trace_monitors import Found
 from mtlmon.spark.common.verdicts import COLUMNS as VERDICT_COLUMNS
 from mtlmon.spark.common.verdicts import LATE_ATOMS, POLICY, verdict_batches
-from mtlmon.spark.streaming.bucket_state import BucketMonitors
+from mtlmon.spark.streaming.bucket_host import BATCH, FINAL_BELOW, KIND, LATE, RECORDS
 from mtlmon.spark.streaming.changes import verdicts_of
-from mtlmon.spark.streaming.past_records import Past
-from mtlmon.spark.streaming.processor import KIND, LATE, RECORDS, RESULTS, BucketProcessor
-from mtlmon.spark.streaming.stateful import Visit, batch_number
-from mtlmon.spark.streaming.stream_corrections import StreamCorrections
 from mtlmon.spark.streaming.verdicts import UnpackResults, stream_schema
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
-    from pyspark.sql.streaming.stateful_processor import MapState, StatefulProcessorHandle
 
-    from mtlmon.spark.common.events import EventSource
-    from mtlmon.spark.common.policies import Policies
     from mtlmon.spark.streaming.bucket_records import BucketRecords
-    from mtlmon.spark.streaming.bucket_state import Outcome
-    from mtlmon.spark.streaming.event_clock import EventClock
-    from mtlmon.spark.streaming.journal import Journal
-    from mtlmon.spark.streaming.shared_monitors import SharedMonitors
 
-__all__ = ["CHANGES", "ChangelogProcessor", "UnpackChanges", "changelog_schema"]
-
-_BATCH = "mtlmon_batch"
-"""The column with the number of the batch."""
-
-_FINAL_BELOW = "mtlmon_final_below"
-"""The column with the time-stamp below which verdicts are final; null if there is none."""
-
-CHANGES = StructType(
-    [*RESULTS, StructField(_BATCH, LongType()), StructField(_FINAL_BELOW, LongType())]
-)
-"""The columns of results, which are records of changes; null ones only say what is final."""
-
-_NAME = StructType([StructField("batch", LongType()), StructField("horizon", LongType())])
-_PAST = StructType([StructField("past", BinaryType())])
-_TOLD = StructType([StructField("horizon", LongType())])
-
-
-class _Store:
-    """The past batches of the present bucket in Spark's state store."""
-
-    def __init__(self, state: MapState) -> None:
-        self._state = state
-
-    def names(self) -> list[tuple[int, int]]:
-        found = self._state.keys()
-        return [(number, horizon) for number, horizon in found]
-
-    def get(self, name: tuple[int, int]) -> bytes:
-        found = self._state.getValue(name)
-        assert found is not None
-        return bytes(found[0])
-
-    def put(self, name: tuple[int, int], content: bytes) -> None:
-        self._state.updateValue(name, (content,))
-
-    def remove(self, name: tuple[int, int]) -> None:
-        self._state.removeKey(name)
-
-
-class ChangelogProcessor(BucketProcessor):
-    """Monitors buckets of keys and corrects verdicts; picklable.
-
-    Bucket 0 also says what is final, whenever the horizon has moved.
-
-    Args:
-        policies: the policies to monitor.
-        records: how blocks and segments are encoded.
-        clock: the clock of the query.
-        lateness: how far below the horizon events are taken in.
-        source: how rows become events, if there are streams; else None.
-    """
-
-    def __init__(
-        self,
-        policies: Policies,
-        records: BucketRecords,
-        clock: EventClock,
-        lateness: int,
-        source: EventSource | None = None,
-    ) -> None:
-        super().__init__(policies, records, clock, source)
-        self._lateness = lateness
-        self._delays = [
-            decision_delay(one.program.rows, one.program.root) for one in policies.policies
-        ]
-
-    def init(self, handle: StatefulProcessorHandle) -> None:
-        super().init(handle)
-        self._past = _Store(handle.getMapState("past", _NAME, _PAST))
-        self._told = handle.getValueState("told", _TOLD)
-
-    def _bucket_monitors(self, shared: SharedMonitors) -> BucketMonitors:
-        if self._streams is None:
-            return BucketMonitors(self._policies, self._records, shared, is_corrected=True)
-        return StreamCorrections(
-            self._policies, self._records, shared, self._streams, self._lateness
-        )
-
-    def visit(
-        self,
-        key: tuple[object, ...],
-        journal: Journal,
-        blocks: Sequence[bytes],
-        horizon: int,
-    ) -> Visit:
-        if journal.head is None and not blocks:
-            # a bucket without keys hears of relations
-            return Visit(None, None, None, ())
-        number = batch_number()
-        admitted_from = max(0, horizon - self._lateness)
-        past = None
-        if self._streams is None:
-            past = Past(self._past, number, admitted_from)
-        found = self._monitors.visit(journal, blocks, horizon, past)
-        bounds = [
-            admitted_from - one if one is not None and one < admitted_from else None
-            for one in self._delays
-        ]
-        rows = list(self._changes(found, number, bounds))
-        wakeup = found.wakeup
-        if key == (0,):
-            told = self._told.get()
-            if told is None or told[0] < horizon:
-                rows += self._final(number, bounds)
-                self._told.update((horizon,))
-            wakeup = _sooner(wakeup, horizon + 1)
-        return Visit(wakeup, found.appended, found.folded, rows, found.live)
-
-    def _changes(
-        self, outcome: Outcome, number: int, bounds: Sequence[int | None]
-    ) -> Iterator[Row]:
-        for row in self._rows(outcome):
-            bound = None if row[KIND] == LATE else bounds[row[KIND]]
-            yield Row(**row.asDict(), **{_BATCH: number, _FINAL_BELOW: bound})
-
-    def _final(self, number: int, bounds: Sequence[int | None]) -> Iterator[Row]:
-        nothing = dict.fromkeys(RESULTS.names)
-        for policy, bound in enumerate(bounds):
-            if bound is not None:
-                yield Row(**{**nothing, KIND: policy, _BATCH: number, _FINAL_BELOW: bound})
-
-
-def _sooner(one: int | None, other: int) -> int:
-    return other if one is None else min(one, other)
+__all__ = ["UnpackChanges", "changelog_schema"]
 
 
 def changelog_schema(keys: Sequence[StructField]) -> StructType:
@@ -191,7 +48,7 @@ def changelog_schema(keys: Sequence[StructField]) -> StructType:
 
 
 class UnpackChanges(UnpackResults):
-    """Converts the results of `ChangelogProcessor` to rows of `changelog_schema`; picklable.
+    """Converts the results of `BucketHost` to rows of `changelog_schema`; picklable.
 
     Args:
         policies: the names of the policies.
@@ -237,7 +94,7 @@ class UnpackChanges(UnpackResults):
         verdicts = verdicts.set_column(place, "verdict", values)
         verdicts = verdicts.append_column(LATE_ATOMS, pa.nulls(count, pa.list_(pa.string())))
         operations = pa.array(OPERATIONS, pa.string()).take(pa.array(changes["operation"]))
-        numbers = (pa.scalar(row[name], pa.int64()) for name in (_BATCH, _FINAL_BELOW))
+        numbers = (pa.scalar(row[name], pa.int64()) for name in (BATCH, FINAL_BELOW))
         return _with_columns(verdicts, [operations, *(pa.repeat(one, count) for one in numbers)])
 
     def _bound(self, row: Mapping[str, Any]) -> pa.RecordBatch:
@@ -251,7 +108,7 @@ class UnpackChanges(UnpackResults):
             LATE_ATOMS: pa.nulls(1, pa.list_(pa.string())),
         }
         batch = pa.RecordBatch.from_pydict(columns)
-        numbers = [pa.array([row[name]], pa.int64()) for name in (_BATCH, _FINAL_BELOW)]
+        numbers = [pa.array([row[name]], pa.int64()) for name in (BATCH, FINAL_BELOW)]
         return _with_columns(batch, [pa.nulls(1, pa.string()), *numbers])
 
 

@@ -2,21 +2,52 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from mtlmon.errors import MtlmonError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyspark.sql import DataFrame
 
     from mtlmon.spark.common.events import OnError
     from mtlmon.spark.common.policies import Policies
     from mtlmon.spark.streaming.event_clock import EventClock
 
-__all__ = ["WATERMARK", "lateness_beyond", "refuse_corrections"]
+__all__ = ["WATERMARK", "Admission", "lateness_beyond", "refuse_corrections"]
 
 WATERMARK = "spark.watermarkDelayMs"
 """The metadata of a column that has a watermark: its delay in milliseconds."""
+
+
+class Admission(NamedTuple):
+    """Which rows are taken in.
+
+    Attributes:
+        lateness: how far below the horizon they may be; None if late rows correct nothing.
+    """
+
+    lateness: int | None
+
+    @property
+    def corrects(self) -> bool:
+        """Whether late rows correct verdicts."""
+        return self.lateness is not None
+
+    def admits_from(self, horizon: int) -> int:
+        """Return the least time-stamp of rows that are not too late."""
+        return horizon if self.lateness is None else max(0, horizon - self.lateness)
+
+    def final_below(self, delays: Sequence[int | None], horizon: int) -> list[int | None]:
+        """Return the time-stamps below which verdicts of policies are final; None if there is none.
+
+        Args:
+            delays: for each policy, how long after a time-point its verdict may depend on rows.
+            horizon: the horizon.
+        """
+        admits_from = self.admits_from(horizon)
+        return [None if one is None or one >= admits_from else admits_from - one for one in delays]
 
 
 def lateness_beyond(

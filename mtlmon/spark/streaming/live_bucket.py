@@ -8,7 +8,8 @@ import numpy as np
 
 from mtlmon.errors import SnapshotError
 from mtlmon.spark.streaming.bucket_keys import BucketKeys
-from mtlmon.spark.streaming.bucket_records import DAMAGED, NEVER, Segment
+from mtlmon.spark.streaming.bucket_records import NEVER, Segment
+from mtlmon.spark.streaming.entries import DAMAGED
 from mtlmon.spark.streaming.event_records import joined
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class LiveBucket:
         streams: by the number of a key, the number of its stream.
         waiting: the events that wait, in the order in which they came.
         owners: for each of these, the number of its key.
+        horizon: events below it have been judged.
     """
 
     def __init__(self, records: BucketRecords, shared: SharedMonitors) -> None:
@@ -44,10 +46,16 @@ class LiveBucket:
         self.streams = np.empty(0, np.uint32)
         self.waiting: Waiting = records.nothing
         self.owners = np.empty(0, np.int64)
+        self.horizon = 0
 
     def __del__(self) -> None:
         if len(self.streams) and not self.shared.is_broken:
             self.shared.drop(self.streams)
+
+    @property
+    def remembered(self) -> NDArray[np.uint32]:
+        """By the number of a key, the number of the stream whose state is stored."""
+        return self.streams
 
     @property
     def busy(self) -> NDArray[np.int64]:
@@ -63,7 +71,7 @@ class LiveBucket:
         return waiting + self.keys.held_bytes + self.shared.held_bytes_of(len(self.streams))
 
     @property
-    def wakeup(self) -> int | None:
+    def next_change(self) -> int | None:
         """The least horizon at which there is something to do without new events, or None."""
         least = int(self.keys.next_wakeup.min(initial=NEVER))
         return None if least == NEVER else least
@@ -98,6 +106,7 @@ class LiveBucket:
         """
         numbers = self.keys.add(segment.keys)
         streams = self.shared.restore(segment.monitors)
+        self.horizon = max(self.horizon, segment.horizon)
         is_known = numbers < len(self.streams)
         if len(streams) != len(numbers) or len(np.unique(numbers)) != len(numbers):
             self.shared.drop(streams)
@@ -119,11 +128,12 @@ class LiveBucket:
         owners = places[self.owners]
         own = np.flatnonzero(owners >= 0)
         return Segment(
+            self.horizon,
             self.keys.columns_of(numbers),
             self.keys.facts_of(numbers),
             self.waiting.take(own),
             owners[own],
-            self.shared.snapshot(self.streams[numbers]),
+            self.shared.snapshot(self.remembered[numbers]),
         )
 
     def _append(self, streams: NDArray[np.uint32]) -> None:

@@ -1,155 +1,204 @@
-"""The stateful processor that Spark calls for the buckets of a streaming query."""
+"""The stateful processor that Spark calls for the groups of all streaming queries."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-from pyspark.sql import Row
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    IntegerType,
-    StringType,
-    StructField,
-    StructType,
-)
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor
+from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 
-from mtlmon.spark.streaming.bucket_state import BucketMonitors
-from mtlmon.spark.streaming.key_streams import KeyStreams
-from mtlmon.spark.streaming.packing import EVENTS, OF_RELATIONS, TASK
-from mtlmon.spark.streaming.shared_monitors import digest_of, monitors_of
-from mtlmon.spark.streaming.stateful import TimedProcessor, Visit
+from mtlmon.errors import MtlmonError
+from mtlmon.spark.streaming.journal import Head, Holding, Journal
+from mtlmon.spark.streaming.nodes import Sent
+from mtlmon.spark.streaming.packing import EVENTS, OF_RELATIONS, PLACE, TASK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from typing import Any
 
-    from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle, TimerValues
+    from pyspark.sql import DataFrame, Row
+    from pyspark.sql.streaming.stateful_processor import (
+        ExpiredTimerInfo,
+        MapState,
+        StatefulProcessorHandle,
+        TimerValues,
+    )
 
-    from mtlmon.spark.common.events import EventSource
-    from mtlmon.spark.common.policies import Policies
-    from mtlmon.spark.streaming.bucket_records import BucketRecords
-    from mtlmon.spark.streaming.bucket_state import Outcome, OwnedRecords
     from mtlmon.spark.streaming.event_clock import EventClock
-    from mtlmon.spark.streaming.journal import Journal
-    from mtlmon.spark.streaming.shared_monitors import SharedMonitors
+    from mtlmon.spark.streaming.nodes import Host, Visit
 
-KIND = "mtlmon_kind"
-"""The column with the number of the policy of the verdicts, or `LATE` for late events."""
+__all__ = ["ENTRY", "PLACE_OF_ENTRY", "NodeProcessor", "batch_number", "hosted"]
 
-KEYS = "mtlmon_keys"
-"""The column with the keys, as a record batch of Arrow."""
-
-OWNERS = "mtlmon_owners"
-"""The column with the indices of the keys of records, as bytes of integers of 32 bits."""
-
-RECORDS = "mtlmon_records"
-"""The column with the bytes of verdict records or of late events."""
-
-MESSAGES = "mtlmon_messages"
-"""The column with the messages of the false verdicts among the records; null if there are none."""
-
-LATE = -1
-
-RESULTS = StructType(
+PLACE_OF_ENTRY, ENTRY = "place", "state"
+_PLACE = StructType([StructField(PLACE_OF_ENTRY, LongType())])
+_ENTRY = StructType([StructField(ENTRY, BinaryType())])
+_HEAD = StructType(
     [
-        StructField(KIND, IntegerType()),
-        StructField(KEYS, BinaryType()),
-        StructField(OWNERS, BinaryType()),
-        StructField(RECORDS, BinaryType()),
-        StructField(MESSAGES, ArrayType(StringType())),
+        StructField("version", BinaryType()),
+        StructField("entries", LongType()),
+        StructField("first", LongType()),
+        StructField("later", LongType()),
+        StructField("wakeup", LongType()),
     ]
 )
-"""The columns of results."""
+
+_BATCH, _QUERY = "streaming.sql.batchId", "sql.streaming.queryId"
+
+_HOLDING = Holding()
+"""What this worker has in memory between batches."""
 
 
-class BucketProcessor(TimedProcessor):
-    """Monitors buckets of keys, whose segments are in Spark's state store; picklable.
-
-    The timer of a bucket expires when the watermark has passed the first of the waiting events of
-    any of its keys, or when the passing of time can decide a verdict.
+def hosted(packed: DataFrame, column: str, host: Host, clock: EventClock) -> DataFrame:
+    """Return the results of the groups of packed rows.
 
     Args:
-        policies: the policies to monitor.
-        records: how blocks and segments are encoded.
+        packed: the rows, without a column that has the watermark.
+        column: the column with the key of a group.
+        host: has the groups visited.
         clock: the clock of the query.
-        source: how rows become events, if there are streams; else None.
+    """
+    return packed.groupBy(column).transformWithState(
+        statefulProcessor=NodeProcessor(host, clock),
+        outputStructType=host.results,
+        outputMode="Append",
+        timeMode="EventTime",
+    )
+
+
+class NodeProcessor(StatefulProcessor):
+    """Visits the node of a group when packed rows come, or when its timer expires; picklable.
+
+    The state is a journal. Each group has at most one timer, which expires when the watermark
+    reaches its next wake-up.
+
+    Args:
+        host: what nodes are visited by.
+        clock: the clock of the query.
     """
 
-    STATE_NAME = "bucket"
-
-    def __init__(
-        self,
-        policies: Policies,
-        records: BucketRecords,
-        clock: EventClock,
-        source: EventSource | None = None,
-    ) -> None:
-        super().__init__(clock)
-        self._policies = policies
-        self._source = source
-        self._records = records
-        self._digest = digest_of(policies)
-        # what is in memory was made with the same settings by the same policies
-        self.held_as = records.settings + self._digest
+    def __init__(self, host: Host, clock: EventClock) -> None:
+        self._host = host
+        self._clock = clock
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        super().init(handle)
-        self._streams = None
-        if self._source is not None:
-            self._streams = KeyStreams(self._source, self._records.events)
-        self._monitors = self._bucket_monitors(monitors_of(self._policies, self._digest))
-
-    def _bucket_monitors(self, shared: SharedMonitors) -> BucketMonitors:
-        """Return what lets buckets take events."""
-        return BucketMonitors(self._policies, self._records, shared, self._streams)
+        name = self._host.state_name
+        self._handle = handle
+        self._heads = handle.getValueState(f"{name}_head", _HEAD)
+        self._entries = handle.getMapState(name, _PLACE, _ENTRY)
+        self._machine = self._host.open()
 
     def close(self) -> None:
-        if self._streams is not None:
-            self._streams.report()
+        self._machine.close()
 
     def handleInputRows(
         self, key: tuple[object, ...], rows: Iterator[Row], timerValues: TimerValues
     ) -> Iterator[Row]:
-        if self._streams is None:
-            return super().handleInputRows(key, rows, timerValues)
-        of_bucket, told = [], None
-        for row in rows:
+        # the order of rows from several tasks is arbitrary
+        ordered = sorted(rows, key=lambda row: (row[TASK], row[PLACE]))
+        side = None
+        blocks = []
+        for row in ordered:
             if row[TASK] == OF_RELATIONS:
-                told = bytes(row[EVENTS])
+                side = bytes(row[EVENTS])
             else:
-                of_bucket.append(row)
-        self._streams.hear(told)
-        return super().handleInputRows(key, iter(of_bucket), timerValues)
+                blocks.append(bytes(row[EVENTS]))
+        return self._results(key, blocks, side, timerValues.getCurrentWatermarkInMs(), None)
 
-    def visit(
+    def handleExpiredTimer(
         self,
         key: tuple[object, ...],
-        journal: Journal,
+        timerValues: TimerValues,
+        expiredTimerInfo: ExpiredTimerInfo,
+    ) -> Iterator[Row]:
+        expired = expiredTimerInfo.getExpiryTimeInMs()
+        return self._results(key, (), None, timerValues.getCurrentWatermarkInMs(), expired)
+
+    def _results(
+        self,
+        key: tuple[object, ...],
         blocks: Sequence[bytes],
-        horizon: int,
-    ) -> Visit:
-        if journal.head is None and not blocks:
-            # a bucket without keys hears of relations
-            return Visit(None, None, None, ())
-        found = self._monitors.visit(journal, blocks, horizon)
-        return Visit(found.wakeup, found.appended, found.folded, self._rows(found), found.live)
+        side: bytes | None,
+        watermark: int,
+        expired: int | None,
+    ) -> Iterator[Row]:
+        found = self._heads.get()
+        head = None if found is None else Head(bytes(found[0]), *found[1:])
+        host = self._host
+        name = (_property(_QUERY), host.state_name, host.held_as, key)
+        journal = Journal(head, _Entries(self._entries), _HOLDING, name)
+        horizon = self._clock.horizon(max(0, watermark))
+        sent = Sent(blocks, horizon, key, side, batch_number())
+        visit = self._machine.visit(journal, sent)
+        if visit is None:
+            return
+        after = self._store(head, visit)
+        if after is not None:
+            journal.hold(visit.node, after)
+        wakeup = None if after is None else after.wakeup
+        self._set_timer(self._timer(journal.wakeup), self._timer(wakeup), expired)
+        yield from host.rows(sent, visit)
 
-    def _rows(self, outcome: Outcome) -> Iterator[Row]:
-        """The results of a visit."""
-        for number, verdicts in outcome.verdicts.items():
-            yield self._row(number, verdicts)
-        if outcome.late is not None:
-            yield self._row(LATE, outcome.late)
+    def _store(self, head: Head | None, visit: Visit[Any]) -> Head | None:
+        """Store what a visit leaves; return the head of the journal."""
+        if visit.replaced is not None:
+            if head is not None:
+                self._entries.clear()
+            if not visit.replaced:
+                self._heads.clear()
+                return None
+            after = Head.of(visit.replaced, visit.wakeup)
+            self._entries.updateValue((0,), (visit.replaced,))
+        else:
+            assert head is not None
+            if visit.appended is not None:
+                after = head.followed(visit.appended, visit.wakeup)
+                self._entries.updateValue((head.entries,), (visit.appended,))
+            else:
+                after = head._replace(wakeup=visit.wakeup)
+        if after != head:
+            self._heads.update(tuple(after))
+        return after
 
-    def _row(self, kind: int, found: OwnedRecords) -> Row:
-        keys = pa.RecordBatch.from_arrays(found.keys, schema=self._records.keys)
-        return Row(
-            **{
-                KIND: kind,
-                KEYS: keys.serialize().to_pybytes(),
-                OWNERS: found.owners.tobytes(),
-                RECORDS: found.records,
-                MESSAGES: found.messages,
-            }
-        )
+    def _timer(self, wakeup: int | None) -> int | None:
+        """The watermark at which a group has to be visited again, or None."""
+        return None if wakeup is None else self._clock.timer(wakeup)
+
+    def _set_timer(self, before: int | None, after: int | None, expired: int | None) -> None:
+        if before == after:
+            return
+        # Spark removes the expired timer
+        if before is not None and before != expired:
+            self._handle.deleteTimer(before)
+        if after is not None:
+            self._handle.registerTimer(after)
+
+
+class _Entries:
+    """The entries of the present group in Spark's state store."""
+
+    def __init__(self, state: MapState) -> None:
+        self._state = state
+
+    def read(self, first: int, count: int) -> list[bytes]:
+        if first == 0 and count > 1:
+            # in one message; in any order
+            found = {place: content for (place,), (content,) in self._state.iterator()}
+            return [bytes(found[place]) for place in range(count) if place in found]
+        values = (self._state.getValue((place,)) for place in range(first, count))
+        return [bytes(value[0]) for value in values if value is not None]
+
+
+def _property(name: str) -> str | None:
+    """A property of the task that is executed, or None."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return None if context is None else context.getLocalProperty(name)
+
+
+def batch_number() -> int:
+    """The number of the batch that is executed."""
+    number = _property(_BATCH)
+    if number is None:
+        raise MtlmonError("Spark does not tell the number of the batch, which states need to know")
+    return int(number)

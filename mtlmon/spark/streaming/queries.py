@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import reduce
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pyspark.sql import DataFrame
-    from pyspark.sql.types import StructField, StructType
+    from pyspark.sql.types import StructField
 
     from mtlmon.relational.slicing import Statistics
     from mtlmon.spark.batch.given_rows import PreparedRelations
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from mtlmon.spark.common.ordering import OrderWithin
     from mtlmon.spark.common.policies import Mode, PolicyLike
     from mtlmon.spark.common.row_counts import Reporter, RowCounts
-    from mtlmon.spark.streaming.processor import BucketProcessor
 
 _PROVIDER_OPTION = "spark.sql.streaming.stateStore.providerClass"
 _PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -245,13 +244,12 @@ def monitor_stream(
         if waits is not None:
             packed = packed.withWatermark(LATEST, waits)
         own_fields = [df.schema[name] for name in own.keys]
-        steps = _steps(own, records, clock, own_fields, beyond)
         # Drop the column that has the watermark; otherwise Spark would drop late rows.
         sent = packed.drop(LATEST)
         told = told_buckets(df, own, settings, clock, waits, own_count, beyond)
         if told is not None:
             sent = sent.union(told)
-        found = _verdicts(sent, steps)
+        found = _verdicts(sent, own, records, clock, own_fields, beyond)
         parts.append(found if len(partitions.columns) == 1 else with_keys(found, own.keys, fields))
     verdicts = reduce(lambda one, other: one.union(other), parts)
     if prepared is not None:
@@ -297,61 +295,29 @@ def _bucket_count(buckets: int | None) -> int:
     return buckets
 
 
-class _Steps(NamedTuple):
-    """What is done with packed rows.
-
-    Attributes:
-        processor: monitors them.
-        results: the columns of its results.
-        unpack: converts results to rows.
-        schema: the columns of these.
-    """
-
-    processor: BucketProcessor
-    results: StructType
-    unpack: UnpackResults
-    schema: StructType
-
-
-def _steps(
+def _verdicts(
+    packed: DataFrame,
     source: EventSource,
     records: BucketRecords,
     clock: EventClock,
     keys: Sequence[StructField],
     lateness: int | None,
-) -> _Steps:
-    """What is done with packed rows; if there is a lateness, verdicts are corrected."""
+) -> DataFrame:
+    """The rows of verdicts for packed rows; if there is a lateness, verdicts are corrected."""
     from mtlmon.spark.streaming import changelog
-    from mtlmon.spark.streaming.processor import RESULTS, BucketProcessor
+    from mtlmon.spark.streaming.bucket_host import BucketHost
+    from mtlmon.spark.streaming.processor import hosted
 
-    policies = source.policies
-    names = [policy.name for policy in policies.policies]
+    names = [policy.name for policy in source.policies.policies]
     given = source if records.events.schema else None
+    host = BucketHost(source.policies, records, given, lateness)
+    results = hosted(packed, BUCKET, host, clock)
     if lateness is not None:
-        return _Steps(
-            changelog.ChangelogProcessor(policies, records, clock, lateness, given),
-            changelog.CHANGES,
-            changelog.UnpackChanges(names, keys, records),
-            changelog.changelog_schema(keys),
-        )
+        unpack: UnpackResults = changelog.UnpackChanges(names, keys, records)
+        return results.mapInArrow(unpack, changelog.changelog_schema(keys))
     has_messages = source.has_messages
-    return _Steps(
-        BucketProcessor(policies, records, clock, given),
-        RESULTS,
-        UnpackResults(names, [field.name for field in keys], records, has_messages),
-        stream_schema(keys, has_messages=has_messages),
-    )
-
-
-def _verdicts(packed: DataFrame, steps: _Steps) -> DataFrame:
-    """The rows of verdicts for packed rows."""
-    results = packed.groupBy(BUCKET).transformWithState(
-        statefulProcessor=steps.processor,
-        outputStructType=steps.results,
-        outputMode="Append",
-        timeMode="EventTime",
-    )
-    return results.mapInArrow(steps.unpack, steps.schema)
+    unpack = UnpackResults(names, [field.name for field in keys], records, has_messages)
+    return results.mapInArrow(unpack, stream_schema(keys, has_messages=has_messages))
 
 
 def _check_spark(df: DataFrame) -> None:

@@ -24,15 +24,15 @@ from mtlmon.spark.streaming import slice_checkpoints
 from mtlmon.spark.streaming.event_clock import EventClock
 from mtlmon.spark.streaming.lateness import lateness_beyond
 from mtlmon.spark.streaming.packing import LATEST
+from mtlmon.spark.streaming.processor import hosted
 from mtlmon.spark.streaming.queries import check_watermark, unit_of
+from mtlmon.spark.streaming.slice_host import SliceHost
 from mtlmon.spark.streaming.slice_moving import split_copies
-from mtlmon.spark.streaming.slice_processor import SliceProcessor
 from mtlmon.spark.streaming.slice_records import SliceSettings
 from mtlmon.spark.streaming.slice_rows import (
     FIRST,
     LATE,
     PACKED,
-    RESULTS,
     PackSlices,
     UnpackSlices,
     result_schema,
@@ -114,18 +114,8 @@ def monitor_relation_stream(
     if delay is not None:
         packed = packed.withWatermark(LATEST, f"{clock.delay(delay, unit)} milliseconds")
     # without the column that has the watermark, as Spark would drop late rows
-    results = (
-        packed.drop(LATEST)
-        .groupBy(SLICE)
-        .transformWithState(
-            statefulProcessor=SliceProcessor(
-                sliced, clock, settings, moved, is_known=checkpoint is not None
-            ),
-            outputStructType=RESULTS,
-            outputMode="Append",
-            timeMode="EventTime",
-        )
-    )
+    host = SliceHost(sliced, settings, moved, is_known=checkpoint is not None)
+    results = hosted(packed.drop(LATEST), SLICE, host, clock)
     has_changes = beyond is not None
     schema = result_schema(sliced.schema(), has_changes=has_changes)
     found = results.mapInArrow(UnpackSlices(schema), spark_schema(schema))

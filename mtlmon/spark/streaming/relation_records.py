@@ -1,63 +1,24 @@
-"""What the state of the relations of a stream's rows stores and is sent, as bytes.
-
-A *block* has some rows of a batch. A journal has two kinds of entries. A *segment* has what the
-relations remember, and the rows that wait. A *step* has the rows of a batch and the horizon.
-"""
+"""What the state of the relations of a stream's rows is sent, as bytes: blocks of rows."""
 
 from __future__ import annotations
 
-import struct
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from mtlmon.errors import SnapshotError
-from mtlmon.spark.streaming.bucket_records import DAMAGED
 from mtlmon.spark.streaming.event_records import one_batch
-from mtlmon.spark.streaming.settings import check_settings
-from mtlmon.support.snapshot_parts import joined_parts, split_parts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-__all__ = ["RelationRecords", "RelationSegment", "RelationStep"]
-
-_VERSION = 1
-# version, whether it is a segment, horizon
-_HEAD = struct.Struct("<B?q")
-
-
-class RelationSegment(NamedTuple):
-    """What relations remember.
-
-    Attributes:
-        horizon: all rows below it have been taken in.
-        waiting: the rows that wait, in the order in which they came.
-        relations: the snapshots of the relations.
-    """
-
-    horizon: int
-    waiting: pa.RecordBatch
-    relations: list[bytes]
-
-
-class RelationStep(NamedTuple):
-    """What relations have taken in a batch.
-
-    Attributes:
-        horizon: the horizon.
-        rows: the rows that were in time, in the order in which they came.
-    """
-
-    horizon: int
-    rows: pa.RecordBatch
+__all__ = ["RelationRecords"]
 
 
 class RelationRecords(NamedTuple):
-    """Encodes blocks, segments and steps; picklable.
+    """Encodes blocks; picklable.
 
     Rows have their time-stamps, then the columns that relations read; their order does not matter.
 
@@ -93,36 +54,3 @@ class RelationRecords(NamedTuple):
         schema = self.schema
         batches = [pa.ipc.read_record_batch(pa.py_buffer(block), schema) for block in blocks]
         return one_batch(batches, schema)
-
-    def encode(self, entry: RelationSegment | RelationStep) -> bytes:
-        """Encode an entry of a journal."""
-        is_segment = isinstance(entry, RelationSegment)
-        snapshots = entry.relations if isinstance(entry, RelationSegment) else []
-        parts = [entry[1].serialize().to_pybytes(), *snapshots]
-        head = _HEAD.pack(_VERSION, is_segment, entry.horizon)
-        return head + self.settings + joined_parts(parts)
-
-    def decode(self, content: bytes) -> RelationSegment | RelationStep:
-        """Decode an entry of a journal.
-
-        Raises:
-            SnapshotError: the bytes are something else, or belong to another version or to other
-                settings.
-        """
-        version = content[0] if content else None
-        if version != _VERSION:
-            raise SnapshotError(
-                f"the state of the relations is of version {version}, this is {_VERSION}: it was "
-                "made by another version of mtlmon and needs a checkpointLocation of its own"
-            )
-        start = _HEAD.size + len(self.settings)
-        check_settings(content[_HEAD.size : start], self.settings)
-        _, is_segment, horizon = _HEAD.unpack_from(content)
-        parts = split_parts(content[start:])
-        try:
-            rows = pa.ipc.read_record_batch(parts[0], self.schema)
-        except (pa.ArrowException, OSError, ValueError, IndexError) as error:
-            raise SnapshotError(f"{DAMAGED}: {error}") from None
-        if is_segment:
-            return RelationSegment(horizon, rows, parts[1:])
-        return RelationStep(horizon, rows)

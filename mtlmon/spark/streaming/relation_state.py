@@ -3,31 +3,40 @@
 from __future__ import annotations
 
 import pickle
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark.sql.types import BinaryType, StructField, StructType
 
 from mtlmon.errors import SnapshotError
 from mtlmon.relations.of_rows import as_table
 from mtlmon.relations.records import NO_END, after, records_of, table_as_bytes, table_of_bytes
 from mtlmon.relations.revised import Changed, RevisedRelation, RevisedRelations
-from mtlmon.spark.streaming.bucket_records import DAMAGED
+from mtlmon.spark.streaming.entries import DAMAGED, Entry
 from mtlmon.spark.streaming.event_records import one_batch
-from mtlmon.spark.streaming.relation_records import RelationSegment, RelationStep
+from mtlmon.spark.streaming.lateness import Admission
+from mtlmon.spark.streaming.nodes import Host, Machine
+from mtlmon.spark.streaming.packing import EVENTS
+from mtlmon.spark.streaming.settings import check_settings
 from mtlmon.streams.named_rows import NO_NAMES, Rows
 from mtlmon.support.snapshot_parts import joined_parts, split_parts
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from pyspark.sql import Row
 
     from mtlmon.relations.looking_up import KnownRelation
     from mtlmon.relations.of_rows import RowRelation
-    from mtlmon.spark.streaming.journal import Journal
+    from mtlmon.spark.streaming.nodes import Sent, Visit
     from mtlmon.spark.streaming.relation_records import RelationRecords
 
-__all__ = ["HeardRelations", "RelationOutcome", "RelationStates"]
+__all__ = ["TOLD", "HeardRelations", "RelationHost"]
+
+TOLD = StructType([StructField(EVENTS, BinaryType())])
+"""The columns of results."""
 
 _FIRST_HORIZON = 0
 
@@ -41,22 +50,24 @@ class LiveRelations:
 
     Attributes:
         horizon: what they say is known below it.
+        waiting: the rows that wait, in the order in which they came.
     """
 
     def __init__(self, relations: Mapping[str, RowRelation], records: RelationRecords) -> None:
         self._relations = list(relations.values())
         self.horizon = _FIRST_HORIZON
         self._records = records
-        self._waiting = records.nothing
+        self.waiting = records.nothing
+
+    @property
+    def next_change(self) -> int:
+        """The least horizon at which more is known."""
+        return self.horizon + 1
 
     @property
     def held_bytes(self) -> int:
         """How many bytes they hold, about."""
-        return int(self._waiting.nbytes) + sum(one.held_bytes for one in self._relations)
-
-    def admitted_from(self, horizon: int) -> int:
-        """Return the time below which rows are too late."""
-        return horizon
+        return int(self.waiting.nbytes) + sum(one.held_bytes for one in self._relations)
 
     def take(self, rows: pa.RecordBatch, horizon: int) -> bytes | None:
         """Take in rows that are not too late, and the time up to a horizon.
@@ -67,13 +78,13 @@ class LiveRelations:
         Raises:
             MtlmonError: integers overflow in a relation.
         """
-        rows = one_batch([self._waiting, rows], rows.schema)
+        rows = one_batch([self.waiting, rows], rows.schema)
         since = self.horizon
         if horizon <= since:
-            self._waiting = rows
+            self.waiting = rows
             return None
         is_due = pc.less(rows.column(0), horizon)
-        self._waiting = rows.filter(pc.invert(is_due))
+        self.waiting = rows.filter(pc.invert(is_due))
         due = rows.filter(is_due)
         stamps = np.asarray(due.column(0))
         batch = pa.RecordBatch.from_arrays(due.columns[1:], schema=self._records.columns)
@@ -85,22 +96,21 @@ class LiveRelations:
         said = [relation.said() for relation in self._relations]
         return told_as_bytes(horizon, since, said, [b""] * len(said))
 
-    def restore(self, segment: RelationSegment) -> None:
-        """Go on from a segment.
+    def restore(self, horizon: int, waiting: pa.RecordBatch, snapshots: Sequence[bytes]) -> None:
+        """Go on from what `snapshots` has returned, with the rows that wait.
 
         Raises:
             SnapshotError: it is of other relations, or damaged.
         """
-        if len(segment.relations) != len(self._relations):
+        self.horizon, self.waiting = horizon, waiting
+        if len(snapshots) != len(self._relations):
             raise SnapshotError("the state of the query is of other relations")
-        for relation, snapshot in zip(self._relations, segment.relations, strict=True):
+        for relation, snapshot in zip(self._relations, snapshots, strict=True):
             relation.restore(snapshot)
-        self.horizon, self._waiting = segment.horizon, segment.waiting
 
-    def segment(self) -> RelationSegment:
-        """Return what is remembered."""
-        snapshots = [relation.snapshot() for relation in self._relations]
-        return RelationSegment(self.horizon, self._waiting, snapshots)
+    def snapshots(self) -> list[bytes]:
+        """Return what is remembered, without the rows that wait."""
+        return [relation.snapshot() for relation in self._relations]
 
 
 class CorrectedRelations(LiveRelations):
@@ -119,7 +129,7 @@ class CorrectedRelations(LiveRelations):
         self, relations: Mapping[str, RowRelation], records: RelationRecords, lateness: int
     ) -> None:
         super().__init__(relations, records)
-        self._lateness = lateness
+        self._admission = Admission(lateness)
         self._watched = [one.watched for one in relations.values()]
         self._by_name = {name: RevisedRelation(one.read_rows) for name, one in relations.items()}
         self._revised = RevisedRelations(self._by_name)
@@ -127,22 +137,18 @@ class CorrectedRelations(LiveRelations):
 
     @property
     def held_bytes(self) -> int:
-        return int(self._waiting.nbytes) + self._revised.byte_count
-
-    def admitted_from(self, horizon: int) -> int:
-        """Return the time below which rows are too late."""
-        return max(0, horizon - self._lateness)
+        return int(self.waiting.nbytes) + self._revised.byte_count
 
     def take(self, rows: pa.RecordBatch, horizon: int) -> bytes | None:
         """Do what `LiveRelations.take` says."""
-        rows = one_batch([self._waiting, rows], rows.schema)
+        rows = one_batch([self.waiting, rows], rows.schema)
         since, horizon = self.horizon, max(self.horizon, horizon)
         # what has been judged before is judged again from there on at the earliest
-        start = self.admitted_from(since)
+        start = self._admission.admits_from(since)
         # also what has changed just then is to be known
         self._revised.forget(start - 1)
         is_due = pc.less(rows.column(0), horizon)
-        self._waiting = rows.filter(pc.invert(is_due))
+        self.waiting = rows.filter(pc.invert(is_due))
         due = rows.filter(is_due)
         due = due.take(pa.array(np.argsort(np.asarray(due.column(0)), kind="stable")))
         count = due.num_rows
@@ -173,19 +179,19 @@ class CorrectedRelations(LiveRelations):
         ]
         return told_as_bytes(horizon, since, said, others)
 
-    def restore(self, segment: RelationSegment) -> None:
+    def restore(self, horizon: int, waiting: pa.RecordBatch, snapshots: Sequence[bytes]) -> None:
         """Do what `LiveRelations.restore` says."""
-        if len(segment.relations) != 1:
+        self.horizon, self.waiting = horizon, waiting
+        if len(snapshots) != 1:
             raise SnapshotError("the state of the query is of other relations")
         try:
-            self._revised.restore(segment.relations[0])
+            self._revised.restore(snapshots[0])
         except (ValueError, KeyError, TypeError, pa.ArrowException) as error:
             raise SnapshotError(f"{DAMAGED}: {error}") from None
-        self.horizon, self._waiting = segment.horizon, segment.waiting
 
-    def segment(self) -> RelationSegment:
-        """Return what is remembered."""
-        return RelationSegment(self.horizon, self._waiting, [self._revised.snapshot()])
+    def snapshots(self) -> list[bytes]:
+        """Return what is remembered, without the rows that wait."""
+        return [self._revised.snapshot()]
 
 
 def told_as_bytes(
@@ -203,35 +209,19 @@ def told_as_bytes(
     return joined_parts([times, *said, *changed])
 
 
-class RelationOutcome(NamedTuple):
-    """The result of a batch for relations.
+class RelationHost(Host, Machine[LiveRelations, "bytes | None"]):
+    """Lets relations take in all rows, and tells what they say when the watermark moves.
 
-    Attributes:
-        appended: an entry to store behind the others, or None.
-        folded: an entry to store in place of all others, or None.
-        told: what buckets are told; None if no more is known than before.
-        live: the relations after that.
-    """
-
-    appended: bytes | None
-    folded: bytes | None
-    told: bytes | None
-    live: LiveRelations
-
-    @property
-    def wakeup(self) -> int:
-        """The least horizon at which more is known."""
-        return self.live.horizon + 1
-
-
-class RelationStates:
-    """Lets relations take in the rows of a batch.
+    They are visited whenever the watermark moves on, as buckets monitor events then.
 
     Args:
         relations: the relations, without records, by name.
-        records: how rows and entries are encoded.
+        records: how rows are encoded.
         lateness: how far below the horizon rows are taken in; None if they correct nothing.
     """
+
+    state_name = "relations"
+    results = TOLD
 
     def __init__(
         self,
@@ -241,52 +231,54 @@ class RelationStates:
     ) -> None:
         self._unused = pickle.dumps(dict(relations))
         self._records = records
-        self._lateness = lateness
+        self._admission = Admission(lateness)
+        self.held_as = records.settings
 
-    def visit(self, journal: Journal, blocks: Sequence[bytes], horizon: int) -> RelationOutcome:
-        """Go on with relations.
+    def open(self) -> RelationHost:
+        return self
 
-        Args:
-            journal: their journal.
-            blocks: the blocks of new rows.
-            horizon: rows with time-stamps below it are late.
+    def begin(self, key: tuple[object, ...]) -> LiveRelations:
+        relations = pickle.loads(self._unused)
+        if self._admission.lateness is None:
+            return LiveRelations(relations, self._records)
+        return CorrectedRelations(relations, self._records, self._admission.lateness)
 
-        Raises:
-            SnapshotError: the journal belongs to other relations or settings, or is damaged.
-            MtlmonError: integers overflow in a relation.
-        """
-        live = self._revived(journal)
-        rows = self._records.read_blocks(blocks)
-        # the buckets tell of late rows
-        rows = rows.filter(pc.greater_equal(rows.column(0), live.admitted_from(horizon)))
-        told = live.take(rows, horizon)
-        entry: bytes | None = None
-        if told is not None or rows.num_rows:
-            entry = self._records.encode(RelationStep(horizon, rows))
-        folded = None
-        if journal.head is None or (entry is not None and not journal.head.has_room(entry)):
-            entry, folded = None, self._records.encode(live.segment())
-        return RelationOutcome(entry, folded, told, live)
-
-    def _revived(self, journal: Journal) -> LiveRelations:
-        """Take the relations from memory, and the entries that they lack; or take them all."""
-        held, entries = journal.revive()
-        if isinstance(held, LiveRelations):
-            live = held
-        else:
-            relations = pickle.loads(self._unused)
-            live = (
-                LiveRelations(relations, self._records)
-                if self._lateness is None
-                else CorrectedRelations(relations, self._records, self._lateness)
-            )
-            entries = journal.all()
-        for entry in map(self._records.decode, entries):
-            if isinstance(entry, RelationSegment):
-                live.restore(entry)
+    def replay(self, node: LiveRelations, entries: Sequence[Entry]) -> None:
+        for entry in entries:
+            check_settings(entry.settings, self._records.settings)
+            try:
+                rows = self._records.read_blocks(entry.parts[:1])
+            except (pa.ArrowException, OSError, ValueError) as error:
+                raise SnapshotError(f"{DAMAGED}: {error}") from None
+            if entry.is_state:
+                node.restore(entry.horizon, rows, entry.parts[1:])
             else:
-                live.take(entry.rows, entry.horizon)
-        return live
+                node.take(rows, entry.horizon)
+
+    def update(self, node: LiveRelations, sent: Sent) -> tuple[Entry | None, bytes | None]:
+        rows = self._records.read_blocks(sent.blocks)
+        # the buckets tell of late rows
+        admits_from = self._admission.admits_from(sent.horizon)
+        rows = rows.filter(pc.greater_equal(rows.column(0), admits_from))
+        told = node.take(rows, sent.horizon)
+        if told is None and not rows.num_rows:
+            return None, None
+        return self._entry(sent.horizon, rows), told
+
+    def snapshot(self, node: LiveRelations, horizon: int) -> Entry:
+        return self._entry(node.horizon, node.waiting, node.snapshots())
+
+    def _entry(
+        self, horizon: int, rows: pa.RecordBatch, snapshots: Sequence[bytes] | None = None
+    ) -> Entry:
+        parts = [rows.serialize().to_pybytes(), *(snapshots or ())]
+        return Entry(snapshots is not None, horizon, self._records.settings, parts)
+
+    def rows(self, sent: Sent, visit: Visit[bytes | None]) -> Iterator[Row]:
+        from pyspark.sql import Row
+
+        if visit.answers is not None:
+            yield Row(**{EVENTS: visit.answers})
 
 
 class HeardRelations:

@@ -171,7 +171,8 @@ def told_buckets(
     """
     from pyspark.sql import functions as F
 
-    from mtlmon.spark.streaming.relation_processor import TOLD, RelationProcessor
+    from mtlmon.spark.streaming.processor import hosted
+    from mtlmon.spark.streaming.relation_state import RelationHost
 
     relations = relations_of_rows(source.policies)
     if not relations:
@@ -182,16 +183,8 @@ def told_buckets(
     packed = rows.mapInArrow(PackRelationRows(source, records, clock), packed_schema())
     if delay is not None:
         packed = packed.withWatermark(LATEST, delay)
-    told = (
-        packed.drop(LATEST)
-        .groupBy(BUCKET)
-        .transformWithState(
-            statefulProcessor=RelationProcessor(relations, records, clock, lateness),
-            outputStructType=TOLD,
-            outputMode="Append",
-            timeMode="EventTime",
-        )
-    )
+    host = RelationHost(relations, records, lateness)
+    told = hosted(packed.drop(LATEST), BUCKET, host, clock)
     return told.select(
         F.explode(F.sequence(F.lit(0), F.lit(buckets - 1))).alias(BUCKET),
         F.lit(OF_RELATIONS).alias(TASK),

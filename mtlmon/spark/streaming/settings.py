@@ -61,7 +61,7 @@ def stream_settings(
         [
             policies.mode,
             *((one.name, str(one.clock)) for one in policies.policies),
-            *_relations(source),
+            *relation_texts(source),
         ],
         [(name, _text(source, name)) for name in atoms] + _stream_types(source, schema),
         None if selection.event is None else [selection.event, source.separator],
@@ -86,8 +86,8 @@ def _stream_types(source: EventSource, schema: pa.Schema) -> list[tuple[str, str
     return [(name, str(schema.field(name).type)) for name in source.policies.columns]
 
 
-def _relations(source: EventSource) -> list[tuple[str, str]]:
-    """The relations in which values are looked up, and those that they are made of, as text."""
+def relation_texts(source: EventSource) -> list[tuple[str, str]]:
+    """Return the relations in which values are looked up, and those they are made of, as text."""
     file = source.policies.file
     found: dict[tuple[str, str], None] = {}
     for name in source.policies.looked_up or ():

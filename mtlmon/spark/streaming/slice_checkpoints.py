@@ -14,10 +14,10 @@ from mtlmon.relational.slicing import Statistics
 from mtlmon.relational.slicing.moving import slicing_of
 from mtlmon.spark.common.shared_bytes import share
 from mtlmon.spark.common.slice_monitors import SliceSource
+from mtlmon.spark.streaming.processor import ENTRY, PLACE_OF_ENTRY
+from mtlmon.spark.streaming.slice_host import Moved, SliceHost
 from mtlmon.spark.streaming.slice_moving import moved_states
-from mtlmon.spark.streaming.slice_processor import Moved, SliceProcessor
 from mtlmon.spark.streaming.slice_records import SliceSettings, SliceState, check_policy
-from mtlmon.spark.streaming.stateful import ENTRY, PLACE_OF_ENTRY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -101,7 +101,7 @@ class SliceCheckpoint(NamedTuple):
                 planned = self.planned[0]
         return Moved(
             found[0].facts.generation,
-            [share(spark, one.encoded()) for one in found],
+            [share(spark, one.entry().encoded()) for one in found],
             {
                 number: (one.facts.generation, one.facts.batch, one.facts.horizon)
                 for number, one in self.states.items()
@@ -208,7 +208,7 @@ def _read_states(spark: SparkSession, path: str) -> dict[int, SliceState]:
         spark.read.format("statestore")
         .option("path", path)
         .option("operatorId", operators[0])
-        .option("stateVarName", SliceProcessor.STATE_NAME)
+        .option("stateVarName", SliceHost.state_name)
         .load()
         .selectExpr(
             "key.slice AS slice",
@@ -232,7 +232,7 @@ def _has_slices(properties: str | None) -> bool:
         names = [one["stateName"] for one in json.loads(properties or "{}")["stateVariables"]]
     except (ValueError, KeyError, TypeError):
         return False
-    return SliceProcessor.STATE_NAME in names
+    return SliceHost.state_name in names
 
 
 def _batches(spark: SparkSession, path: str) -> dict[int, bytes]:

@@ -98,17 +98,13 @@ class CorrectedSlice(LiveSlice):
         rows += 0 if self.waiting is None else self.waiting.nbytes
         return int(self._chunked.byte_count + self._texts.held_bytes + rows)
 
-    def _admitted_from(self, horizon: int) -> int:
-        assert self._settings.lateness is not None
-        return max(0, horizon - self._settings.lateness)
-
     def aligned(self) -> Aligned:
         assert self.facts is not None
         found = self.snapshot()
         monitor = SliceMonitor(self._planned, self._number)
         monitor.engine.restore(found.engine)
         self.waiting = unpacked_rows(found.waiting) if found.waiting else None
-        admitted_from = self._admitted_from(self.facts.horizon)
+        admitted_from = self._admission.admits_from(self.facts.horizon)
         # their answers have been given
         for _ in monitor.pass_time(self._due((), admitted_from), admitted_from):
             pass
@@ -167,7 +163,7 @@ class CorrectedSlice(LiveSlice):
         bounds = pa.array(self._bounds(horizon), pa.int64())
         gone = [row for row, by in net.items() if by < 0]
         new = [row for row, by in net.items() if by > 0]
-        chunked.forget(self._admitted_from(horizon))
+        chunked.forget(self._admission.admits_from(horizon))
         self._judged = [one for one in self._judged if one[0] > chunked.behind]
         return [*self._changes(gone, _DELETE, bounds), *self._changes(new, _INSERT, bounds)]
 
@@ -203,11 +199,7 @@ class CorrectedSlice(LiveSlice):
 
     def _bounds(self, horizon: int) -> list[int | None]:
         """For each policy, the time-stamp below which its answers are final, or None."""
-        admitted_from = self._admitted_from(horizon)
-        return [
-            None if one is None or one >= admitted_from else admitted_from - one
-            for one in decision_delays(self._planned.plan)
-        ]
+        return self._admission.final_below(decision_delays(self._planned.plan), horizon)
 
     def _final(self, horizon: int) -> pa.RecordBatch:
         """What is final, of each policy."""

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mtlmon.errors import SnapshotError
 from mtlmon.relational.slicing.moving import record_of
-from mtlmon.support.snapshot_parts import joined_parts, split_parts
+from mtlmon.spark.streaming.entries import DAMAGED, Entry
+from mtlmon.spark.streaming.settings import relation_texts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,10 +32,9 @@ __all__ = [
 ]
 
 _DIGEST_BYTES = 16
-_VERSION = 4
-# version, generation, number of slices, batch, horizon, next wake-up, what has been told and the
+# generation, number of slices, batch, horizon, next wake-up, what has been told and the
 # lateness (-1: none), digests of the policy and of the slicing
-_FACTS = struct.Struct(f"<BIIqQqqq{_DIGEST_BYTES}s{_DIGEST_BYTES}s")
+_FACTS = struct.Struct(f"<IIqQqqq{_DIGEST_BYTES}s{_DIGEST_BYTES}s")
 _NONE = -1
 _PARTS = 3
 
@@ -66,6 +66,7 @@ class SliceSettings(NamedTuple):
             given.names,
             [(name, str(one)) for name, one in sorted(events.policies.predicates.items())],
             (events.time_unit, events.resolution, events.selection.event, events.separator),
+            relation_texts(events),
         )
         return cls(
             blake2b(repr(known).encode(), digest_size=_DIGEST_BYTES).digest(),
@@ -105,7 +106,6 @@ class SliceFacts(NamedTuple):
     def encoded(self) -> bytes:
         """Return the facts as bytes."""
         return _FACTS.pack(
-            _VERSION,
             self.generation,
             self.slices,
             self.batch,
@@ -118,15 +118,17 @@ class SliceFacts(NamedTuple):
         )
 
     @classmethod
-    def of_entry(cls, entry: bytes) -> SliceFacts:
+    def of(cls, entry: Entry) -> SliceFacts:
         """Decode the facts of an entry.
 
         Raises:
-            SnapshotError: the bytes are not those of an entry of this version.
+            SnapshotError: it is not the entry of a slice.
         """
-        if len(entry) < _FACTS.size or entry[0] != _VERSION:
-            raise _damaged()
-        _, generation, slices, batch, horizon, *numbers, policy, slicing = _FACTS.unpack_from(entry)
+        if len(entry.settings) != _FACTS.size:
+            raise SnapshotError(DAMAGED)
+        generation, slices, batch, horizon, *numbers, policy, slicing = _FACTS.unpack(
+            entry.settings
+        )
         wakeup, told, lateness = (None if one == _NONE else one for one in numbers)
         return cls(generation, slices, batch, horizon, wakeup, told, lateness, policy, slicing)
 
@@ -147,22 +149,21 @@ class SliceSnapshot(NamedTuple):
     engine: bytes
     waiting: bytes
 
-    def encoded(self) -> bytes:
-        """Return the entry as bytes."""
-        return self.facts.encoded() + joined_parts((self.record, self.engine, self.waiting))
+    def entry(self) -> Entry:
+        """Return the entry of the journal."""
+        parts = (self.record, self.engine, self.waiting)
+        return Entry(True, self.facts.horizon, self.facts.encoded(), parts)
 
     @classmethod
-    def decoded(cls, entry: bytes) -> SliceSnapshot:
+    def of(cls, entry: Entry) -> SliceSnapshot:
         """Decode an entry.
 
         Raises:
-            SnapshotError: the bytes are not those of such an entry of this version.
+            SnapshotError: it is not such an entry.
         """
-        facts = SliceFacts.of_entry(entry)
-        parts = split_parts(entry[_FACTS.size :])
-        if len(parts) != _PARTS:
-            raise _damaged()
-        return cls(facts, *parts)
+        if not entry.is_state or len(entry.parts) != _PARTS:
+            raise SnapshotError(DAMAGED)
+        return cls(SliceFacts.of(entry), *entry.parts)
 
 
 class SliceRows(NamedTuple):
@@ -176,18 +177,20 @@ class SliceRows(NamedTuple):
     facts: SliceFacts
     rows: bytes
 
-    def encoded(self) -> bytes:
-        """Return the entry as bytes."""
-        return self.facts.encoded() + self.rows
+    def entry(self) -> Entry:
+        """Return the entry of the journal."""
+        return Entry(False, self.facts.horizon, self.facts.encoded(), [self.rows])
 
     @classmethod
-    def decoded(cls, entry: bytes) -> SliceRows:
+    def of(cls, entry: Entry) -> SliceRows:
         """Decode an entry.
 
         Raises:
-            SnapshotError: the bytes are not those of an entry of this version.
+            SnapshotError: it is not such an entry.
         """
-        return cls(SliceFacts.of_entry(entry), entry[_FACTS.size :])
+        if entry.is_state or len(entry.parts) != 1:
+            raise SnapshotError(DAMAGED)
+        return cls(SliceFacts.of(entry), entry.parts[0])
 
 
 class SliceState(NamedTuple):
@@ -213,12 +216,8 @@ class SliceState(NamedTuple):
         Raises:
             SnapshotError: the entries are not of this version.
         """
-        first, *others = entries
-        return cls(SliceSnapshot.decoded(first), [SliceRows.decoded(one) for one in others])
-
-
-def _damaged() -> SnapshotError:
-    return SnapshotError("the state of a slice is damaged, or of another version of mtlmon")
+        first, *others = map(Entry.decoded, entries)
+        return cls(SliceSnapshot.of(first), [SliceRows.of(one) for one in others])
 
 
 def check_policy(facts: SliceFacts, settings: SliceSettings) -> None:

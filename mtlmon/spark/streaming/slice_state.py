@@ -12,11 +12,8 @@ import pyarrow as pa
 
 from mtlmon.spark.common.atom_rows import ATOM, END, TIME
 from mtlmon.spark.common.slice_monitors import SliceMonitor
-from mtlmon.spark.streaming.slice_records import (
-    SliceFacts,
-    SliceRows,
-    SliceSnapshot,
-)
+from mtlmon.spark.streaming.lateness import Admission
+from mtlmon.spark.streaming.slice_records import SliceFacts, SliceRows, SliceSnapshot
 from mtlmon.spark.streaming.slice_rows import FIRST, packed_rows, unpacked_rows
 
 if TYPE_CHECKING:
@@ -69,17 +66,25 @@ class LiveSlice:
         self._planned = planned
         self._settings = settings
         self._number = number
+        self._admission = Admission(settings.lateness)
         self.waiting: pa.Table | None = None
         self._begin()
         if state is not None:
-            snapshot, later = state
-            self.facts = snapshot.facts
-            self._restore(snapshot)
-            self.replay(later)
+            self.restore(state.snapshot)
+            self.replay(state.later)
 
     def _begin(self) -> None:
         """Make what monitors rows."""
         self._monitor = SliceMonitor(self._planned, self._number)
+
+    def restore(self, snapshot: SliceSnapshot) -> None:
+        """Go on from a snapshot.
+
+        Raises:
+            SnapshotError: it is damaged.
+        """
+        self.facts = snapshot.facts
+        self._restore(snapshot)
 
     def _restore(self, snapshot: SliceSnapshot) -> None:
         """Go on from a snapshot."""
@@ -93,6 +98,11 @@ class LiveSlice:
         It must not be used after that.
         """
         return Aligned(self._monitor.engine, self.waiting)
+
+    @property
+    def next_change(self) -> int | None:
+        """The least horizon at which there is something to do without a new row, or None."""
+        return None if self.facts is None else self.facts.next_wakeup
 
     @property
     def held_bytes(self) -> int:
@@ -128,7 +138,7 @@ class LiveSlice:
         """
         before = self.facts
         on_time, late = [], []
-        admitted_from = self._admitted_from(horizon)
+        admitted_from = self._admission.admits_from(horizon)
         for table in map(unpacked_rows, blocks):
             # marks of the end have said that the slice is to be visited
             atoms = table.column(ATOM).to_numpy()
@@ -171,10 +181,6 @@ class LiveSlice:
             engine,
             b"" if waiting is None else packed_rows(waiting),
         )
-
-    def _admitted_from(self, horizon: int) -> int:
-        """The least time-stamp of rows that are not too late."""
-        return horizon
 
     def _take(self, tables: Sequence[pa.Table], horizon: int) -> list[pa.RecordBatch]:
         """Take rows that are not late, and the time up to a horizon; return valuations."""

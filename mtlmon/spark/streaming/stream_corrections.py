@@ -20,24 +20,26 @@ import numpy as np
 
 from mtlmon.checking.row_offsets import SuccessiveOffsets
 from mtlmon.errors import SnapshotError
-from mtlmon.spark.streaming.bucket_records import DAMAGED, NEVER, joined_parts, split_parts
+from mtlmon.spark.streaming.bucket_records import NEVER
 from mtlmon.spark.streaming.bucket_state import NO_STARTS, BucketMonitors, fed, owned_records
 from mtlmon.spark.streaming.changes import differences
+from mtlmon.spark.streaming.entries import DAMAGED
 from mtlmon.spark.streaming.event_records import joined
 from mtlmon.spark.streaming.live_bucket import LiveBucket
+from mtlmon.support.snapshot_parts import joined_parts, split_parts
 from mtlmon.verdicts.arrays import verdict_type
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    import pyarrow as pa
     from numpy.typing import NDArray
 
     from mtlmon.spark.common.policies import Policies
-    from mtlmon.spark.streaming.bucket_records import BucketRecords, Segment
+    from mtlmon.spark.streaming.bucket_records import BucketRecords, Segment, Step
     from mtlmon.spark.streaming.bucket_state import OwnedRecords
     from mtlmon.spark.streaming.event_records import DueEvents, Waiting
     from mtlmon.spark.streaming.key_streams import KeyStreams
-    from mtlmon.spark.streaming.past_records import Past
     from mtlmon.spark.streaming.shared_monitors import SharedMonitors
 
     Told = tuple[NDArray[np.void], NDArray[np.int64]]
@@ -49,13 +51,11 @@ class _CorrectedBucket(LiveBucket):
     """A bucket whose states are of the past, with all events since.
 
     Attributes:
-        horizon: events below it have been judged, in the order in which they are.
         told: for each policy, the verdicts since, and the numbers of their keys.
     """
 
     def __init__(self, records: BucketRecords, shared: SharedMonitors) -> None:
         super().__init__(records, shared)
-        self.horizon = 0
         nothing = np.empty(0, verdict_type()), np.empty(0, np.int64)
         self.told: list[Told] = [nothing] * len(shared.monitors)
 
@@ -83,9 +83,9 @@ class _CorrectedBucket(LiveBucket):
 
     def take_segment(self, segment: Segment) -> None:
         count = len(self.told)
-        if len(segment.monitors) != 2 * count + 1:
+        told = segment.monitors[count:]
+        if len(told) != count:
             raise SnapshotError(DAMAGED)
-        *told, horizon = segment.monitors[count:]
         super().take_segment(segment._replace(monitors=segment.monitors[:count]))
         numbers = self.keys.add(segment.keys)
         is_other = np.zeros(len(self.keys), np.bool_)
@@ -96,7 +96,6 @@ class _CorrectedBucket(LiveBucket):
                 found = np.frombuffer(records, verdict_type())
                 own = numbers[np.frombuffer(owners, np.uint32)]
                 self.retell(policy, is_other, (found, own))
-            self.horizon = max(self.horizon, int.from_bytes(horizon, "little"))
         except (ValueError, IndexError) as error:
             raise SnapshotError(f"{DAMAGED}: {error}") from None
 
@@ -110,8 +109,7 @@ class _CorrectedBucket(LiveBucket):
             indices = own[is_own].astype(np.uint32)
             told.append(joined_parts([records[is_own].tobytes(), indices.tobytes()]))
         found = super().segment(numbers)
-        horizon = self.horizon.to_bytes(8, "little")
-        return found._replace(monitors=[*found.monitors, *told, horizon])
+        return found._replace(monitors=[*found.monitors, *told])
 
 
 class StreamCorrections(BucketMonitors):
@@ -133,22 +131,17 @@ class StreamCorrections(BucketMonitors):
         streams: KeyStreams,
         lateness: int,
     ) -> None:
-        super().__init__(policies, records, shared, streams, is_corrected=True)
+        super().__init__(policies, records, shared, streams, lateness)
         self._key_streams = streams
         self._lateness = lateness
 
-    def _begun(self) -> LiveBucket:
+    def begin(self, key: tuple[object, ...]) -> LiveBucket:
         return _CorrectedBucket(self._records, self._shared)
 
-    def _folded(self, live: LiveBucket, admitted_from: int) -> bytes:
-        return super()._folded(live, max(0, admitted_from - self._lateness))
-
-    def _visited(
-        self, live: LiveBucket, blocks: Sequence[bytes], horizon: int, past: Past | None
-    ) -> tuple[bytes | None, dict[int, OwnedRecords], OwnedRecords | None]:
+    def _updated(
+        self, live: LiveBucket, columns: list[pa.Array], events: Waiting, horizon: int
+    ) -> tuple[Segment | Step | None, dict[int, OwnedRecords]]:
         assert isinstance(live, _CorrectedBucket)
-        admitted_from = max(0, horizon - self._lateness)
-        columns, events, late = self._admitted(blocks, admitted_from)
         streams = self._key_streams
         is_judged = live.keys.next_wakeup <= horizon
         for found in (
@@ -163,18 +156,18 @@ class StreamCorrections(BucketMonitors):
         is_stored = is_judged.copy()
         is_stored[owners] = True
         if not is_stored.any():
-            return None, {}, late
+            return None, {}
         due, due_owners = self._due(live, events, owners, is_judged, horizon)
         judged = np.flatnonzero(is_judged)
         live.horizon = horizon
         changes = {}
         if len(judged):
-            changes = self._judge(live, judged, due, due_owners, admitted_from)
+            admits_from = self._admission.admits_from(horizon)
+            changes = self._judge(live, judged, due, due_owners, admits_from)
         waiting = live.waiting.rows[:, 0] >= horizon
         of_waiting = live.owners[waiting]
         np.minimum.at(live.keys.next_wakeup, of_waiting, live.waiting.rows[waiting, 0] + 1)
-        entry = self._records.encode(live.segment(np.flatnonzero(is_stored)))
-        return entry, changes, late
+        return live.segment(np.flatnonzero(is_stored)), changes
 
     def _due(
         self,

@@ -17,7 +17,7 @@ from mtlmon.spark.common.verdicts import (
     verdict_batches,
     verdict_schema,
 )
-from mtlmon.spark.streaming.processor import KEYS, KIND, LATE, MESSAGES, OWNERS, RECORDS
+from mtlmon.spark.streaming.bucket_host import KEYS, KIND, LATE, MESSAGES, OWNERS, RECORDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -47,7 +47,7 @@ def stream_schema(keys: Sequence[StructField], *, has_messages: bool = False) ->
 
 
 class UnpackResults:
-    """Converts the results of `BucketProcessor` to rows of `stream_schema`; picklable.
+    """Converts the results of `BucketHost` to rows of `stream_schema`; picklable.
 
     It is a function for `mapInArrow`.
 

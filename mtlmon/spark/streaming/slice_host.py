@@ -15,7 +15,7 @@ the states that were moved lack these rows: the query stops, and moves them when
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import pyarrow as pa
 from pyspark.sql import Row
@@ -23,31 +23,32 @@ from pyspark.sql import Row
 from mtlmon.errors import SnapshotError
 from mtlmon.spark.common.changelog import FINAL, REVISION
 from mtlmon.spark.common.slice_monitors import SLICE, SlicePlan
+from mtlmon.spark.streaming.entries import Entry
+from mtlmon.spark.streaming.nodes import Host, Machine, Revived
 from mtlmon.spark.streaming.slice_corrections import live_slice
 from mtlmon.spark.streaming.slice_records import (
     SliceFacts,
     SliceRows,
     SliceSnapshot,
-    SliceState,
     check_policy,
     check_state,
 )
-from mtlmon.spark.streaming.slice_rows import RECORDS, packed_rows
-from mtlmon.spark.streaming.stateful import TimedProcessor, Visit, batch_number
+from mtlmon.spark.streaming.slice_rows import RECORDS, RESULTS, packed_rows
+from mtlmon.spark.streaming.slice_state import LiveSlice
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from mtlmon.spark.common.shared_bytes import SharedBytes
     from mtlmon.spark.common.slice_monitors import SliceSource
-    from mtlmon.spark.streaming.event_clock import EventClock
     from mtlmon.spark.streaming.journal import Journal
+    from mtlmon.spark.streaming.nodes import Sent, Visit
     from mtlmon.spark.streaming.slice_records import SliceSettings
-    from mtlmon.spark.streaming.slice_state import LiveSlice
 
-__all__ = ["Moved", "SliceProcessor"]
+__all__ = ["Moved", "SliceHost"]
 
-_CLEARED = b""
+Parts: TypeAlias = "list[tuple[int, pa.RecordBatch]]"
+"""What slices report, each with the number of the slice."""
 
 
 class Moved(NamedTuple):
@@ -72,65 +73,101 @@ class Moved(NamedTuple):
     first_woken: int
 
 
-class SliceProcessor(TimedProcessor):
-    """Monitors slices, whose states are in Spark's state store; picklable.
+class OldSlice:
+    """A slice of before, which stays as it is until all slices are visited.
+
+    Args:
+        facts: what is known of it.
+        moved: what has been moved to the slices that take its place.
+        goes: whether there is no such slice any more.
+    """
+
+    held_bytes = 0
+
+    def __init__(self, facts: SliceFacts, moved: Moved, goes: bool) -> None:
+        self.facts = facts
+        self.moved = moved
+        self.goes = goes
+
+    @property
+    def next_change(self) -> int | None:
+        """When it is visited again."""
+        return self.facts.next_wakeup
+
+
+class SliceHost(Host, Machine["LiveSlice | OldSlice", Parts]):
+    """Has slices visited.
 
     Args:
         source: how rows are sliced.
-        clock: the clock of the query.
         settings: those of the slices.
         moved: the states that have been moved to them, or None.
         is_known: whether it is known which slices the checkpoint had.
     """
 
-    STATE_NAME = "slice"
+    state_name = "slice"
+    results = RESULTS
 
     def __init__(
         self,
         source: SliceSource,
-        clock: EventClock,
         settings: SliceSettings,
         moved: Moved | None = None,
         *,
         is_known: bool = False,
     ) -> None:
-        super().__init__(clock)
         self._source = source
         self._settings = settings
         self._moved = moved
         self._is_known = is_known
         self._planned: SlicePlan | None = None
 
-    def visit(
-        self,
-        key: tuple[object, ...],
-        journal: Journal,
-        blocks: Sequence[bytes],
-        horizon: int,
-    ) -> Visit:
-        (number,) = key
-        assert isinstance(number, int)
+    def open(self) -> SliceHost:
+        return self
+
+    def begin(self, key: tuple[object, ...]) -> LiveSlice:
+        return self._live(_number(key))
+
+    def replay(self, node: LiveSlice | OldSlice, entries: Sequence[Entry]) -> None:
+        assert isinstance(node, LiveSlice)
+        later = [one for one in entries if not one.is_state]
+        if len(later) < len(entries):
+            node.restore(SliceSnapshot.of(entries[0]))
+        node.replay([SliceRows.of(one) for one in later])
+
+    def revived(self, journal: Journal, sent: Sent) -> Revived[LiveSlice | OldSlice] | None:
+        number = _number(sent.key)
         held, unseen = journal.revive()
-        facts = _facts(held, unseen)
+        entries = [Entry.decoded(one) for one in unseen]
+        facts = None if held is None else held.facts
+        if entries:
+            facts = SliceFacts.of(entries[-1])
         is_left = number >= self._source.slices
         if is_left and facts is None:
-            return Visit(None, None, None, ())
-        is_moved = not self._is_current(facts)
-        if is_moved:
-            moved = self._checked(number, facts)
-            if not blocks:
-                return self._wait(moved, number, facts, horizon)
-            if is_left:
-                return Visit(None, None, _CLEARED, ())
-            live = self._taken_over(moved, number)
-        else:
-            live = self._revived(number, held, unseen)
-        later, found, late = live.visit(blocks, horizon, batch_number())
-        rows = [_result(number, part) for part in (*found, *late)]
-        wakeup, entry = later.facts.next_wakeup, later.encoded()
-        if not is_moved and journal.head is not None and journal.head.has_room(entry):
-            return Visit(wakeup, entry, None, rows, live)
-        return Visit(wakeup, None, live.snapshot().encoded(), rows, live)
+            return None
+        if self._is_current(facts):
+            if not isinstance(held, LiveSlice):
+                held = self._live(number)
+                entries = [Entry.decoded(one) for one in journal.all()]
+            self.replay(held, entries)
+            return Revived(held)
+        moved = self._checked(number, facts)
+        if facts is not None and (is_left or not sent.blocks):
+            return Revived(OldSlice(facts, moved, bool(sent.blocks)), bool(sent.blocks))
+        return Revived(self._taken_over(moved, number, sent.batch), True)
+
+    def update(self, node: LiveSlice | OldSlice, sent: Sent) -> tuple[Entry | None, Parts]:
+        if isinstance(node, OldSlice):
+            return self._wait(node, sent)
+        later, found, late = node.visit(sent.blocks, sent.horizon, sent.batch)
+        return later.entry(), [(_number(sent.key), part) for part in (*found, *late)]
+
+    def snapshot(self, node: LiveSlice | OldSlice, horizon: int) -> Entry | None:
+        return None if isinstance(node, OldSlice) else node.snapshot().entry()
+
+    def rows(self, sent: Sent, visit: Visit[Parts]) -> Iterator[Row]:
+        for number, part in visit.answers:
+            yield Row(**{SLICE: number, RECORDS: packed_rows(_revised(part, sent.batch))})
 
     def _is_current(self, facts: SliceFacts | None) -> bool:
         """Whether a state is one of these slices, and not of those before them."""
@@ -164,51 +201,47 @@ class SliceProcessor(TimedProcessor):
             "written, or if it still ran"
         )
 
-    def _wait(self, moved: Moved, number: int, facts: SliceFacts | None, horizon: int) -> Visit:
+    def _wait(self, old: OldSlice, sent: Sent) -> tuple[Entry | None, Parts]:
         """Leave an old slice as it is, as not all slices are visited where there are no rows."""
-        assert facts is not None
-        after = facts._replace(next_wakeup=horizon + 1)
-        rows = []
-        if number == moved.first_woken and moved.planned == batch_number():
-            after = after._replace(told=horizon)
+        if old.goes:
+            return None, []
+        horizon, moved = sent.horizon, old.moved
+        old.facts = old.facts._replace(next_wakeup=horizon + 1)
+        parts = []
+        if _number(sent.key) == moved.first_woken and moved.planned == sent.batch:
+            old.facts = old.facts._replace(told=horizon)
             for one in range(len(moved.states)):
                 found = self._moved_live(moved, one).pass_time(horizon)
-                rows += [_result(one, part) for part in found]
-        return Visit(after.next_wakeup, SliceRows(after, b"").encoded(), None, rows)
+                parts += [(one, part) for part in found]
+        return SliceRows(old.facts, b"").entry(), parts
 
-    def _taken_over(self, moved: Moved, number: int) -> LiveSlice:
+    def _taken_over(self, moved: Moved, number: int, batch: int) -> LiveSlice:
         """The slice that was moved, after the planned batch if that had no rows."""
         live = self._moved_live(moved, number)
-        if moved.planned is not None and moved.planned != batch_number():
+        if moved.planned is not None and moved.planned != batch:
             live.pass_time(moved.passed)
         return live
 
     def _moved_live(self, moved: Moved, number: int) -> LiveSlice:
-        snapshot = SliceSnapshot.decoded(moved.states[number].value)
-        return self._live(number, SliceState(snapshot, ()))
+        live = self._live(number)
+        self.replay(live, [Entry.decoded(moved.states[number].value)])
+        return live
 
-    def _revived(self, number: int, held: LiveSlice | None, unseen: Sequence[bytes]) -> LiveSlice:
-        if held is None:
-            return self._live(number, SliceState.decoded(unseen) if unseen else None)
-        held.replay([SliceRows.decoded(one) for one in unseen])
-        return held
-
-    def _live(self, number: int, state: SliceState | None) -> LiveSlice:
+    def _live(self, number: int) -> LiveSlice:
         if self._planned is None:
             self._planned = SlicePlan(self._source)
-        return live_slice(self._planned, self._settings, number, state)
+        return live_slice(self._planned, self._settings, number)
 
 
-def _facts(held: LiveSlice | None, unseen: Sequence[bytes]) -> SliceFacts | None:
-    """What the last entry says of a slice; None if there is none."""
-    if unseen:
-        return SliceFacts.of_entry(unseen[-1])
-    return None if held is None else held.facts
+def _revised(part: pa.RecordBatch, batch: int) -> pa.RecordBatch:
+    """Give changes the number of the batch as their revision; other rows stay as they are."""
+    if FINAL not in part.schema.names:
+        return part
+    revisions = pa.repeat(pa.scalar(batch, pa.int64()), part.num_rows)
+    return part.append_column(REVISION, revisions)
 
 
-def _result(number: int, part: pa.RecordBatch) -> Row:
-    """A row of results; changes get the number of the batch as their revision."""
-    if FINAL in part.schema.names:
-        revisions = pa.repeat(pa.scalar(batch_number(), pa.int64()), part.num_rows)
-        part = part.append_column(REVISION, revisions)
-    return Row(**{SLICE: number, RECORDS: packed_rows(part)})
+def _number(key: tuple[object, ...]) -> int:
+    (number,) = key
+    assert isinstance(number, int)
+    return number
