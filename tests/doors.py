@@ -91,6 +91,7 @@ if TYPE_CHECKING:
     from mtlmon.cli.command_line import options_of, subcommands
     from mtlmon.cli.following import Follower
     from mtlmon.cli.manual import manual
+    from mtlmon.cli.query import make_parser as make_query_parser
     from mtlmon.cli.serving import parse_arguments as parse_serve_arguments
     from mtlmon.cli.serving import worker_command
     from mtlmon.cli.serving_work import problem_of

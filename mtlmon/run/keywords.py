@@ -40,8 +40,10 @@ if TYPE_CHECKING:
     from mtlmon.support.option_names import OptionNames
 
 __all__ = [
+    "VALUES",
     "CheckOptions",
     "QueryOptions",
+    "choices_of",
     "in_python",
     "is_path",
     "refuse",
@@ -62,7 +64,6 @@ class RowOptions(TypedDict, total=False):
     unit: Literal["ns", "us", "ms", "s", "m", "h", "d"] | None
     set: Mapping[str, object]
     # the log
-    format: Literal["text", "csv", "tsv", "jsonl", "parquet", "arrow", "xes"] | None
     pattern: str | None
     time: str | Sequence[str] | None
     time_unit: Literal["s", "ms", "us", "ns"] | None
@@ -86,6 +87,7 @@ class RowOptions(TypedDict, total=False):
 class QueryOptions(RowOptions, total=False):
     """What `mtlmon.query` can be told: the options of `mtlmon query`, by the same words."""
 
+    format: Literal["csv", "tsv", "jsonl", "parquet", "arrow", "xes"] | None
     output_format: Literal["jsonl", "csv", "parquet"] | None
 
 
@@ -93,6 +95,7 @@ class CheckOptions(RowOptions, total=False):
     """What `mtlmon.check` can be told: the options of the command, by the same words."""
 
     # the log
+    format: Literal["text", "csv", "tsv", "jsonl", "parquet", "arrow", "xes"] | None
     key: str | Sequence[str]
     event: str | None
     event_separator: str | None
@@ -140,7 +143,7 @@ class CheckOptions(RowOptions, total=False):
     resume: bool
 
 
-_VALUES: dict[str, Callable[[str], object]] = {
+VALUES: dict[str, Callable[[str], object]] = {
     "unit": unit_name,
     "resolution": unit_name,
     "wait": wait_time,
@@ -232,7 +235,7 @@ def _keyword(found: re.Match[str]) -> str:
     if value.isdigit():
         return f"{give}{word}={value}"
     # other words than values go on with the sentence
-    is_value = value in _choices(kind) or (word == "pattern" and give)
+    is_value = value in choices_of(kind) or (word == "pattern" and give)
     return f"{give}{word}={value!r}" if is_value or value[0].isdigit() else f"{give}{word}{rest}"
 
 
@@ -242,7 +245,7 @@ def _kinds(options: type = CheckOptions) -> dict[str, Any]:
     return get_type_hints(options)
 
 
-def _choices(kind: Any) -> list[str]:
+def choices_of(kind: Any) -> list[str]:
     """Return the texts that an option can be, if these are listed."""
     choices = [one for part in (kind, *get_args(kind)) for one in get_args(part)]
     return [one for one in choices if isinstance(one, str)]
@@ -316,7 +319,7 @@ def _taken(function: str, word: str, value: Any, kind: Any) -> object:
     def refuse(wanted: str) -> NoReturn:
         raise TypeError(f"{function}({word}=...) takes {wanted}, not {value!r}")
 
-    choices = _choices(kind)
+    choices = choices_of(kind)
     if word == "set":
         if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
             refuse("a dictionary of constants by their names")
@@ -343,12 +346,12 @@ def _taken(function: str, word: str, value: Any, kind: Any) -> object:
         if not isinstance(value, bool):
             refuse("True or False")
         return value
-    if word in _VALUES:
+    if word in VALUES:
         if isinstance(value, bool) or not isinstance(value, SupportsIndex | str):
             refuse("a number or a text")
         text = value if isinstance(value, str) else str(operator.index(value))
         try:
-            return _VALUES[word](text)
+            return VALUES[word](text)
         except OptionValueError as error:
             raise RunError(f"{word}={value!r}: {error}") from None
     if not isinstance(value, str):

@@ -10,7 +10,15 @@ from typing import Any, get_type_hints
 import pytest
 
 import mtlmon
-from tests.doors import PLACES, CheckOptions, RunSpec, make_parser
+from tests.doors import (
+    PLACES,
+    CheckOptions,
+    QueryOptions,
+    RunSpec,
+    make_parser,
+    make_query_parser,
+    run_keywords,
+)
 from tests.run.both import check_both
 from tests.sampling import thinned
 
@@ -164,6 +172,29 @@ def test_what_is_not_said_is_the_same() -> None:
             default = getattr(getattr(RunSpec, group), field)
             wanted = action.default
             assert default == (tuple(wanted) if isinstance(wanted, list) else wanted), field
+
+
+@pytest.mark.parametrize(
+    ("parser", "options"),
+    [(make_parser, CheckOptions), (make_query_parser, QueryOptions)],
+    ids=["check", "query"],
+)
+def test_values_are_the_same(parser: Any, options: type) -> None:
+    """The texts that an option can be, and what reads its value."""
+    kinds = get_type_hints(options)
+    for action in parser()._actions:
+        word = max(action.option_strings, key=len, default="").lstrip("-").replace("-", "_")
+        if word not in kinds:
+            continue
+        is_read = word in run_keywords.VALUES
+        if action.choices is not None and word not in ("unit", "resolution"):
+            assert set(action.choices) == set(run_keywords.choices_of(kinds[word])), word
+        elif is_read:
+            assert action.type is run_keywords.VALUES[word], word
+        if action.nargs == 0:
+            assert kinds[word] is bool, word
+        elif action.type is not None and not is_read:
+            assert word in ("set", "key", "null_values"), word
 
 
 @pytest.mark.parametrize(
