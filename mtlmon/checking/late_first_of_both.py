@@ -1,4 +1,7 @@
-"""The first violation of policies with variables and others, on a log whose events come late."""
+"""The first violation of policies with variables and others, on a log whose events come late.
+
+It is the earlier violation of both kinds, once it is below the bound of what is final for both.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Check policies with variables and without on a log whose events may come late."""
+"""Check policies with variables and without on a log whose events may come late.
+
+Each batch goes to both checks, which know nothing of each other; the bound of what is final is the
+lower one of the two. For tables, policies with variables have a partition of their own, so atoms
+that depend on other rows are computed for each kind by itself.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
 """What buckets of keys store and are sent: keys, events and states as bytes.
 
 A bucket has many keys. A *block* has the events of a bucket among some rows of a batch. A journal
-has two kinds of entries. A *segment* has what a bucket remembers of some of its keys; it replaces
-what was known of these. A *step* has the events of a batch and the horizon: all that a bucket needs
-to know to go on from what it remembers.
+has two kinds of entries. A *segment* has what a bucket remembers of some of its keys: the facts
+known about them, their waiting events, and for each policy the states of their monitors, as
+`traces/snapshots` writes them. It replaces what was known of these keys. A *step* has the events of
+a batch and the horizon: all that a bucket needs to know to go on from what it remembers.
 """
 
 from __future__ import annotations

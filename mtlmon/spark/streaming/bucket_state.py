@@ -7,6 +7,11 @@ about are visited. What has come is appended to the journal as a step: whoever h
 take it again. Where that is not so, or would take long, because streams are computed key by key,
 what the keys leave is appended as a segment. Once these entries outweigh the first one, all keys
 become one segment, without those whose past no longer matters.
+
+A key wakes up at its earliest waiting event, its next tick, or the next time-stamp at which time
+alone can bring a verdict, and its bucket with the earliest of its keys. Ticks below the watermark
+are due, as no row below it can come any more. The monitors are those of the worker
+(`shared_monitors`).
 """
 
 from __future__ import annotations

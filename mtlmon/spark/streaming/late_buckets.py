@@ -6,8 +6,14 @@ between. When events of a key come late, this is judged from the base on in the 
 it was and once with the late events in their places. Verdicts that differ are changes. So no
 operator has an algorithm for late events.
 
-The journal is that of any bucket: a segment with the bases and what has been judged since, then the
-steps of batches.
+Both runs include the times that have passed, because equivalences depend on them. Bases move on
+when their keys are judged again, and when a segment is written. The journal is that of any bucket:
+a segment with the bases and what has been judged since, then the steps of batches. So it does not
+grow with the number of batches.
+
+`mtlmon.history` stops a replay when it reaches an unchanged state, but it keeps all events as long
+as a verdict can change: for ever where a formula looks ahead without a bound. Here, the states of
+time-points that wait stand for them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""How late rows of a stream may be to correct verdicts, and which policies support it."""
+"""How late rows of a stream may be to correct verdicts, and which policies support it.
+
+The horizon alone decides which rows are late: the largest time of earlier batches less the delay,
+which is the same for all buckets. A row exactly at the watermark is not late, because many events
+can share a time-stamp. The horizon also determines what is final, and bucket 0 tells it.
+"""
 
 from __future__ import annotations
 

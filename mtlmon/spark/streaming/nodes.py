@@ -1,9 +1,16 @@
 """What Spark sees of monitors: machines that let nodes take rows, and how a visit of a node goes.
 
-A query divides its rows into groups: buckets of keys, slices, or all rows together. What a group
-remembers is a *node*. It rests as a journal between batches, and may stay in the memory of the
-worker that has visited it last. A *machine* lets one node after the other go on; it is all that
-differs from one kind of groups to another.
+`transformWithState` passes rows to Python one by one, and pays several exchanges between Java and
+Python for each state. So a query divides its rows into groups: buckets of keys, slices, or all rows
+together. What a group remembers is a *node*. It rests as a journal between batches, and may stay in
+the memory of the worker that has visited it last. A *machine* lets one node after the other go on;
+it is all that differs from one kind of groups to another.
+
+`Machine.visit` is what happens to any node in a batch. It is taken from the memory of the worker or
+from its journal, takes the rows, and what it has taken is appended to the journal, unless the later
+entries would outweigh the first; then a snapshot takes the place of all. Memory is used by the
+version of the journal, so it does not matter which worker had the node last. Each group has at most
+one timer.
 """
 
 from __future__ import annotations

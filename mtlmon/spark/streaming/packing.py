@@ -5,8 +5,8 @@ Python for each state. So keys are divided into buckets by a hash of their texts
 bucket in a batch of rows are packed into one row (by a `mapInArrow` before it; another one after it
 unpacks the verdicts), and monitors process arrays of events of many keys.
 
-Packed rows do not have the watermark column, so Spark does not drop late rows; `bucket_state`
-decides which events are late.
+Packed rows do not have the watermark column, so Spark does not drop late rows; `lateness` says
+which rows are taken in.
 """
 
 from __future__ import annotations

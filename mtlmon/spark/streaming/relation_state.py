@@ -1,4 +1,9 @@
-"""The relations of a stream's rows, whose state rests as a journal between batches."""
+"""The relations of a stream's rows, whose state rests as a journal between batches.
+
+The journal has rows and horizons, with a snapshot of the `Query` at its beginning. With a lateness,
+rows are in chunks (`relations/revised`). Then each batch tells all records since the time at which
+rows may still come, and the changes among them, by which a bucket finds the keys to judge again.
+"""
 
 from __future__ import annotations
 

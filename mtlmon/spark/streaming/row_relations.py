@@ -3,6 +3,10 @@
 Such a relation is over all keys, whose states know nothing of each other. So one state more takes
 in all rows, and when the watermark moves, it tells all buckets what the relations say between the
 watermark before and this one. Those are the times of the events that the buckets monitor then.
+
+It is a stateful operator before that of the buckets, with the same watermark in a batch. A timer
+wakes it whenever the watermark moves. All buckets get the same bytes, which a worker decodes once;
+they keep none of it, and refuse to monitor events up to a horizon for which they have no records.
 """
 
 from __future__ import annotations

@@ -2,10 +2,12 @@
 
 What a slice has answered depends only on the rows that have been taken in and on how far time has
 passed. So its journal is that of any slice: a state, and the rows since. Only, this state is not
-that of the present time, but of one before which no row can come any more; and a row is there
-until its time-stamp is before that, too. In the memory of a worker, the rows are in chunks with
-states between them (`mtlmon.relational.correcting`), so that a late row is not taken in with all
-the others once more.
+that of the present time, but of one before which no row can come any more; and a row is there until
+its time-stamp is before that, too. In the memory of a worker, the rows are in chunks with states
+between them (`mtlmon.relational.correcting`), so that a late row is not taken in with all the
+others once more. The changes of a batch are the differences of their answers before and after it. A
+slice that is read again finds the answers that were given before by reading its rows up to the
+horizon of its last entry.
 """
 
 from __future__ import annotations

@@ -2,6 +2,14 @@
 
 A slice keeps rows until the watermark has passed them. Between batches it is in its journal, and
 also in the memory of the worker that has visited it last.
+
+The mark of the last row of each partition goes to all slices, so each is visited in every batch
+with rows, keeps the rows that the watermark has not passed, and monitors the others in the order of
+time. So rows can be replayed at once, whatever batches they came in. A timer wakes a slice when
+time can decide something. A slice that fails in the middle of a visit is not put back into memory.
+
+Only reported variables are split, as rows that several slices report would have to be merged in a
+state of their own. Late rows are told once, by the first of their copies.
 """
 
 from __future__ import annotations
