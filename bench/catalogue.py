@@ -12,6 +12,7 @@ from bench.corrections import corrections
 from bench.first_verdict import first_verdict
 from bench.keyed import keyed
 from bench.late import late
+from bench.late_windows import late_windows
 from bench.length import length
 from bench.library import library
 from bench.memory import memory
@@ -218,6 +219,11 @@ MEASURES = {
         late,
         "rows that come late: --wait 5s beside the sorted log, by how many and how late",
         replace(_SMALLER, repeats=3),
+    ),
+    "late-windows": Measure(
+        late_windows,
+        "windows over late rows: --lateness 5m beside the rows in order, by keys and how they come",
+        replace(_SMALLER, events=1_000_000, repeats=3),
     ),
     "corrections": Measure(
         corrections,

@@ -23,7 +23,7 @@ cdef struct Ring:
 
 cdef struct Rings:
     Ring *of                        # by trace
-    uint32_t spare[RING_CLASSES]    # one more than the index of a free ring
+    uint32_t *spare                 # one more than the index of a free ring, by its class
 
 
 cdef inline size_t ring_index(const Ring *ring, uint32_t position) noexcept nogil:

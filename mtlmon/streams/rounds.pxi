@@ -6,10 +6,17 @@ start. A late row goes into its chunk, and rows are computed again from the star
 up to a chunk whose state is what it was. A round computes the next chunk of all traces that have
 not come so far, by one call. So a late row costs chunks of its own trace, and hardly a call.
 
+What stands in the way of states by trace is the common clock of all traces, and no aggregate: rows
+enter and leave a kernel in the same way, and only where they are kept differs. In one order of all
+traces they are in one queue; by trace, each has a ring (`by_trace.pxi`). These are two compiled
+loops, chosen before the first row. Programs with ticks, rows that wait, instances, ages and
+look-ups in relations of rows have no states by trace yet: see `late_rows.py`.
+
 Rows in order are one call whatever their chunks are, as kernels save states at marks before rows. A
-state is saved as of a moment, since what has expired depends on it: the start of the chunk, but for
-the first chunk of a trace the bound of admission, as late rows may still come before its first row.
-A checkpoint has the states before all rows and the rows, which are computed again.
+state is words in one block of memory (`arena.pxi`), written so that equal states have equal words.
+It is saved as of a moment, since what has expired depends on it: the start of its chunk, but for
+the first chunk of a trace the time below which no row comes, as late ones may come before its first
+row. A snapshot has the states before all rows and the rows, which are computed again.
 """
 
 from cpython.ref cimport PyObject

@@ -33,6 +33,7 @@ cdef class Window(Kernel):
     def __dealloc__(self):
         free_rows(&self.rows)
         free(self.rings.of)
+        free(self.rings.spare)
         free_panes(&self.panes)
 
     cdef int set_bounds(self, int64_t lower, int64_t upper) except -1:
@@ -133,6 +134,8 @@ cdef class Window(Kernel):
         resize_rows(&self.rows, LEAST_ROWS)
         if not self.is_at_once:
             resized(<void **> &self.rings.of, 1, sizeof(Ring))
+            resized(<void **> &self.rings.spare, RING_CLASSES, sizeof(uint32_t))
+            memset(self.rings.spare, 0, RING_CLASSES * sizeof(uint32_t))
         return 0
 
     cdef size_t state_words(self, uint32_t trace) noexcept nogil:

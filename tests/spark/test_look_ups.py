@@ -13,8 +13,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import mtlmon
-
 pytest.importorskip("pyspark", reason="pyspark (mtlmon[spark]) is not installed")
 
 from pyspark.errors import PythonException
@@ -473,7 +471,7 @@ def valuations(rows: Sequence[dict[str, Any]]) -> list[str]:
 def of_one_machine(rows: Sequence[tuple[int, str, str, int]], policies: Path) -> list[str]:
     names = ("ts", "car", "road", "speed")
     table = pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in rows])
-    check = mtlmon.check(policies, table, time_points="stamp", time_unit="s")
+    check = check_log(policies, table, time_points="stamp", time_unit="s")
     return valuations(check.to_arrow().to_pylist())
 
 
