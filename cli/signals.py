@@ -8,8 +8,6 @@ After a signal, the command has little time, whatever it is doing:
 - The verdicts are then written, as long as their reader takes them within `GRACE_SECONDS`.
 - If Python does not get control for `HARD_SECONDS`, as within an operation on a large BDD,
   `drive/last_resort` writes the verdicts and ends the process.
-
-`drive/last_resort` says how these mechanisms follow one another.
 """
 
 from __future__ import annotations

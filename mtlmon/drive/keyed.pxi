@@ -1,8 +1,7 @@
 # cython: language_level=3
 """Monitor the events of many streams from arrays; each event carries its stream's number.
 
-At an event, `traces/at_rest` loads the state of its stream into the session, and saves it
-afterwards.
+`traces/at_rest` loads the state of the stream before an event, and saves it afterwards.
 """
 
 from cpython.bytes cimport PyBytes_FromStringAndSize

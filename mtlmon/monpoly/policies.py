@@ -1,7 +1,7 @@
 """Reads a signature and a formula as files of MonPoly into a policy file of ours.
 
-So everything behind the files is shared. The language has a parser of its own, as its operators
-bind differently and its formulas reach differently far, and types of its own, which decide what `/`
+All that comes after reading is shared. The language has a parser of its own, as its operators bind
+differently and its formulas reach differently far, and types of its own, which decide what `/`
 means before our types are found. Where our language lacks something, the translation expresses it
 by other means if possible: an aggregate of nothing becomes an OR, groups of a pattern become
 equalities, and different variables of one name get different names. Only functions are new: the

@@ -37,10 +37,10 @@ if TYPE_CHECKING:
 
     Policies = PolicyFile | Formula | str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
-__all__ = ["Run", "check"]
+__all__ = ["Program", "Run", "advised", "check", "with_events"]
 
 
-class _Program(Host):
+class Program(Host):
     """Collects what a run tells a program, with options as keywords."""
 
     def __init__(self) -> None:
@@ -75,7 +75,7 @@ class _End:
 
 
 def _answers(
-    steps: Steps, spec: RunSpec, host: _Program, end: _End
+    steps: Steps, spec: RunSpec, host: Program, end: _End
 ) -> Generator[pa.RecordBatch, None, None]:
     """Take the steps of a run, and hand over its answers.
 
@@ -88,7 +88,7 @@ def _answers(
 
     while end.status is None:
         try:
-            with _in_python(spec):
+            with advised(spec):
                 next(steps)
         except StopIteration as stop:
             end.status = stop.value
@@ -108,7 +108,7 @@ class Run(NotCopied):
     files.
     """
 
-    def __init__(self, spec: RunSpec, steps: Steps, host: _Program, found: _Found | None) -> None:
+    def __init__(self, spec: RunSpec, steps: Steps, host: Program, found: _Found | None) -> None:
         self._guard = Guard("run")
         self._spec = spec
         self._host = host
@@ -250,6 +250,10 @@ class Run(NotCopied):
             reason = " ".join(str(error).split())
             raise RunError(f"a column changes its type: take batches() ({reason})") from None
 
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Hand all answers that are left over to others, as `pa.table` and Polars ask for them."""
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
     def to_pandas(self) -> pandas.DataFrame:
         """Return all answers that are left as a data frame of pandas."""
         load_extra("pandas", "pandas")
@@ -272,7 +276,7 @@ class Run(NotCopied):
 
 
 @contextmanager
-def _in_python(spec: RunSpec) -> Iterator[None]:
+def advised(spec: RunSpec) -> Iterator[None]:
     """Let errors of a run name its options as keywords."""
     try:
         yield
@@ -331,10 +335,10 @@ def check(
     >>> run.status
     1
     """
-    host = _Program()
+    host = Program()
     spec = spec_of("check", options, host)
-    spec = _with_events(spec, events)
-    with _in_python(spec):
+    spec = with_events(spec, events)
+    with advised(spec):
         spec = require_consistent(spec)
         spec, found = _for_program(spec, host)
         file, spec = _policies_of(policies, spec)
@@ -342,7 +346,7 @@ def check(
         return Run(spec, steps_of(file, spec), host, found)
 
 
-def _for_program(spec: RunSpec, host: _Program) -> tuple[RunSpec, _Found | None]:
+def _for_program(spec: RunSpec, host: Program) -> tuple[RunSpec, _Found | None]:
     """Let a program take what is not written; return also what takes explanations."""
     found = None
     if spec.reporting.explain and spec.reporting.explain_output is None:
@@ -353,7 +357,7 @@ def _for_program(spec: RunSpec, host: _Program) -> tuple[RunSpec, _Found | None]
     return spec, found
 
 
-def _with_events(spec: RunSpec, events: Tables | Sequence[Tables]) -> RunSpec:
+def with_events(spec: RunSpec, events: Tables | Sequence[Tables]) -> RunSpec:
     """Let the events be the log of a run."""
     several = isinstance(events, Sequence) and not isinstance(events, str | bytes)
     logs = list(cast("Sequence[Tables]", events)) if several else [cast("Tables", events)]

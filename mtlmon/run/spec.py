@@ -169,8 +169,13 @@ class Judging(Frozen):
 
 
 class Limits(Frozen):
-    """What a run may use."""
+    """What a run may use.
 
+    Attributes:
+        sort_memory: how many bytes sorting uses, approximately, before it writes to disk.
+    """
+
+    sort_memory: int | None = None
     threads: int | None = None
     max_memory: int | None = None
     max_rows: int | None = None

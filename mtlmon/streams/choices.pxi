@@ -1,8 +1,5 @@
 # cython: language_level=3
-"""Windows of the first, last, smallest or largest value.
-
-They are chains through the queue of rows.
-"""
+"""Windows of the first, last, smallest or largest value: chains through the queue of rows."""
 
 
 cdef enum QueueKind:

@@ -1,8 +1,7 @@
 """Bounds with a unit of time, for use before the unit of the time-stamps is declared.
 
-A bound with a unit becomes a number only when the unit of the time-stamps is declared. Until then,
-it is in a `DurationInterval`, whose `lower` and `upper` raise an error, so no pass has to know
-about units.
+Such a bound becomes a number only then. Until then, it is in a `DurationInterval`, whose `lower`
+and `upper` raise an error, so no pass has to know about units.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Reads files of tables, such as CSV, as events, with the places of their rows.
 
-Files come from `open_tables`, with conditions, rows and the numbers of keys.
+`open_tables` gives conditions, rows and the numbers of keys.
 """
 
 from __future__ import annotations

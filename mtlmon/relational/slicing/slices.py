@@ -3,8 +3,10 @@
 A slice is a monitor of all policies of a file that gets some of the rows. Whether a valuation of a
 policy's variables violates it depends on the rows that match one of its atoms under that valuation.
 So a slice that gets at least these is right about the valuations that it *owns*, each of which
-belongs to one slice; what it says about others is left out. This is the joint data slicer of
-J. Schneider et al., "Scalable Online First-Order Monitoring", with their hypercube strategy:
+belongs to one slice; what it says about others is left out. As it may be wrong about others,
+policies of one slice can share states. This is the joint data slicer of J. Schneider, D. Basin, F.
+Brix, S. Krstić, D. Traytel, "Scalable Online First-Order Monitoring" (2021), with their hypercube
+strategy:
 
 The values of each variable are split by a hash function into as many parts as its *share* says, and
 a slice is a combination of parts, a cell of a *grid*. Frequent ("heavy") values of a variable would
@@ -20,9 +22,6 @@ Everything here is plain data, of which the native splitter is made as well as e
 An atom that lacks a variable goes to all of its parts, in the grids for frequent values as well as
 in those for others. A value is hashed as a bigint (integers, times in nanoseconds since 1970, and
 Booleans as 0 and 1), a double or a string.
-
-A slice monitors all policies of a file and may be wrong about valuations that it does not own. So
-several policies can share states.
 """
 
 from __future__ import annotations
