@@ -6,14 +6,13 @@ between. When events of a key come late, this is judged from the base on in the 
 it was and once with the late events in their places. Verdicts that differ are changes. So no
 operator has an algorithm for late events.
 
-Both runs include the times that have passed, because equivalences depend on them. Bases move on
-when their keys are judged again, and when a segment is written. The journal is that of any bucket:
-a segment with the bases and what has been judged since, then the steps of batches. So it does not
-grow with the number of batches.
+The journal is that of any bucket: a segment with the bases and what has been judged since, then the
+steps of batches. Bases move on when their keys are judged again, and when a segment is written. The
+times that have passed are judged, too, as equivalences depend on them.
 
-`mtlmon.history` stops a replay when it reaches an unchanged state, but it keeps all events as long
-as a verdict can change: for ever where a formula looks ahead without a bound. Here, the states of
-time-points that wait stand for them.
+`mtlmon.history` keeps a state for each few events and stops where one is unchanged. But it keeps
+all events as long as a verdict can change: for ever, where a formula looks ahead without a bound.
+Here, the states of time-points that wait stand for them, which a stream without an end needs.
 """
 
 from __future__ import annotations
