@@ -116,7 +116,8 @@ def mutant(source: str, place: _Place) -> tuple[str, str] | None:
 
 def _is_for_types(node: Any) -> bool:
     """The condition of a block that only type checkers read."""
-    return "TYPE_CHECKING" in getattr(node, "get_code", str)().partition("\n")[0]
+    text: str = node.get_code(include_prefix=False)
+    return "TYPE_CHECKING" in text.partition("\n")[0]
 
 
 def _is_annotation(node: Any) -> bool:

@@ -112,6 +112,9 @@ def test_python_mutants() -> None:
     text = "def f(x):\n    if x < 1:\n        x += 1\n"
     found = {make_mutant(Path("x"), text, *one).after for one in python.mutants(text)}
     assert {"if x <= 1:", "if not x < 1:", "if x < 2:", "pass"} <= found
+    # what only type checkers read, below a blank line
+    text = "\nif TYPE_CHECKING:\n    from x import y\n"
+    assert not [*python.mutants(text)]
 
 
 def test_every_mutant_is_another_text_of_a_module_that_is_found() -> None:
