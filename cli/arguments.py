@@ -16,26 +16,17 @@ from mtlmon.cli.option_groups import (
 )
 from mtlmon.cli.parser import Parser, check_follow_options, policy_files
 from mtlmon.cli.terminal import TERMINAL
-from mtlmon.run.option_rules import (
-    check_checkpoint_options,
-    check_csv_safe,
-    check_exit_options,
-    check_late_options,
-    check_monpoly_options,
-    check_table_options,
-    check_time_stamps,
-)
-from mtlmon.run.spec import RunSpec
+from mtlmon.run.option_rules import consistent
+from mtlmon.run.spec import PLACES, RunSpec
 from mtlmon.support.standard_input import STANDARD_STREAM
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
 
-    from mtlmon.run.host import Host
 
-
-__all__ = ["Options", "parse_arguments"]
+__all__ = ["Arguments", "parse_arguments", "spec_of"]
 
 
 USAGE = """\
@@ -110,18 +101,35 @@ exit status: 0 no violation, 1 a violation, 2 an error in usage, formula, log or
 """
 
 
-class Options(argparse.Namespace, RunSpec):
-    """The options of the command line."""
+class Arguments(argparse.Namespace):
+    """What the arguments say, by the words that `PLACES` has, and what is neither of its options.
 
-    host: Host = TERMINAL
+    Attributes:
+        files: the names of files.
+        formulas: the formulas of -e.
+        policies: the names of --policy.
+        settings: the constants of --set.
+    """
 
-    # what is neither an option nor its value
     files: list[str]
     formulas: list[str] | None
+    policies: list[str]
     settings: list[tuple[str, str]]
+    explain_formula: bool
 
 
-def parse_arguments(arguments: Sequence[str]) -> Options:
+def spec_of(parsed: argparse.Namespace, **more: Any) -> RunSpec:
+    """Return what arguments ask for.
+
+    Args:
+        parsed: the arguments; those that are no options of runs are ignored.
+        more: other options, or other values, by their words.
+    """
+    given = {word: value for word, value in vars(parsed).items() if word in PLACES}
+    return RunSpec(host=TERMINAL).having(**{**given, **more})
+
+
+def parse_arguments(arguments: Sequence[str]) -> RunSpec:
     """Parse the arguments.
 
     Raises:
@@ -129,39 +137,32 @@ def parse_arguments(arguments: Sequence[str]) -> Options:
         SystemExit: after `-h`, `--help` and `--version`.
     """
     parser = make_parser()
-    options = parser.read(arguments, Options())
-    options.arguments = arguments
-    options.output_format = options.given_format or "text"
-    check_csv_safe(parser.error, options.csv_safe, options.output_format)
-    files: list[str] = options.files
-    if options.formulas and len(options.formulas) > 1:
+    given = parser.read(arguments, Arguments())
+    files = given.files
+    if given.formulas and len(given.formulas) > 1:
         parser.error(
             "-e was given more than once: join the formulas with AND, or write a policy file"
         )
-    options.formula = options.formulas[0] if options.formulas else None
-    options.constants = dict(options.settings)
-    if options.formula is not None and options.policies:
+    formula = given.formulas[0] if given.formulas else None
+    if formula is not None and given.policies:
         parser.error("-e and --policy: write the formula to a file, and name that with --policy")
-    options.formula_files, options.contents = [], {}
-    if options.formula is None:
-        if not files and not options.policies:
+    formula_files: list[str] = []
+    if formula is None:
+        if not files and not given.policies:
             parser.error("no formula: name a FORMULA_FILE or give one with -e")
-        options.formula_files = policy_files(parser, files, options.policies)
-    check_follow_options(parser, options)
-    options.logs = files or [STANDARD_STREAM]
-    options.log = options.logs[0]
-    check_table_options(parser.error, options)
-    check_late_options(parser.error, options)
-    check_monpoly_options(parser.error, options)
-    check_exit_options(parser.error, options)
-    check_time_stamps(parser.error, options)
-    options.explain = options.explain or options.explain_output is not None
-    check_checkpoint_options(parser.error, options)
-    if (
-        STANDARD_STREAM in options.formula_files
-        and STANDARD_STREAM in options.logs
-        and not options.explain_formula
-    ):
+        formula_files = policy_files(parser, files, given.policies)
+    logs = files or [STANDARD_STREAM]
+    options = spec_of(
+        given,
+        arguments=arguments,
+        constants=dict(given.settings),
+        formula=formula,
+        formula_files=formula_files,
+        logs=logs,
+    )
+    check_follow_options(parser, options, files)
+    options = consistent(parser.error, options)
+    if STANDARD_STREAM in formula_files and STANDARD_STREAM in logs and not given.explain_formula:
         parser.error("formula and log cannot both come from standard input")
     return options
 

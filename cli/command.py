@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from mtlmon.cli.arguments import Options, parse_arguments
+from mtlmon.cli.arguments import parse_arguments
 from mtlmon.cli.terminal import note, show
 from mtlmon.errors import LogError, MtlmonError
 from mtlmon.run.failure import (
@@ -17,9 +17,9 @@ from mtlmon.run.failure import (
     Interrupted,
     RunError,
 )
-from mtlmon.run.preparing import formula_texts, prepared
+from mtlmon.run.preparing import prepared, with_contents
 from mtlmon.run.running import finished
-from mtlmon.run.steps import has_variables, require_runnable, steps_of
+from mtlmon.run.steps import for_host, has_variables, require_runnable, steps_of
 from mtlmon.support.option_names import COMMAND, COMMAND_OF_VALUES
 
 TYPE_CHECKING = False
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mtlmon.policy import PolicyFile
+    from mtlmon.run.spec import Log, RunSpec
     from mtlmon.syntax.formula import Formula
 
 __all__ = ["main"]
@@ -125,20 +126,16 @@ def refuse_misspelt(word: str) -> None:
         raise RunError(f"cannot read {word}: no such file; {meant}")
 
 
-def run(options: Options) -> int:
+def run(options: RunSpec) -> int:
     """Do what the options ask for; return the exit status."""
-    options.verdicts = options.given_verdicts or "all"
-    options.for_people = False
-    if options.signature is not None:
+    if options.log.signature is not None:
         from mtlmon.cli.monpoly import check_monpoly
 
-        options.verdicts = options.given_verdicts or "false"
-        ((text, source),) = formula_texts(options)
-        return check_monpoly(text, source, options)
-    if options.follow is not None and not options.explain_formula:
-        follow_log(options)
-    file = prepared(options)
-    if options.explain_formula:
+        return check_monpoly(with_contents(options))
+    if options.log.follow is not None and not options.policies.explain_formula:
+        options = options.having(format=follow_log(options.log))
+    file, options = prepared(options)
+    if options.policies.explain_formula:
         explain(file, options)
         return 0
     require_runnable(file, options)
@@ -147,22 +144,22 @@ def run(options: Options) -> int:
         # importing the native modules takes longer than parsing the formula
         from mtlmon.cli.monitoring import can_monitor, monitor_log
 
-        options.for_people = options.host.is_for_people(options)
+        own = for_host(options)
         name, formula = policy
-        if can_monitor(name, formula, options):
-            return monitor_log(name, formula, options)
+        if can_monitor(name, formula, own):
+            return monitor_log(name, formula, own)
     return finished(steps_of(file, options))
 
 
-def can_be_direct(options: Options) -> bool:
+def can_be_direct(options: RunSpec) -> bool:
     """Whether the output of a single policy may be written as the log is read."""
-    if options.is_table or options.lateness is not None or options.idle is not None:
+    if options.log.is_table or options.times.lateness is not None or options.times.idle is not None:
         return False
-    return options.output_format in ("text", "jsonl")
+    return options.output.format in ("text", "jsonl")
 
 
-def follow_log(options: Options) -> None:
-    """Let standard input be the file that --follow names.
+def follow_log(log: Log) -> str | None:
+    """Let standard input be the file that --follow names; return its format, as far as is known.
 
     Raises:
         RunError: this is not a file, or cannot be read.
@@ -171,18 +168,20 @@ def follow_log(options: Options) -> None:
     from mtlmon.run.recognition import format_of
     from mtlmon.support.table_formats import table_format
 
-    assert options.follow is not None
-    known = table_format(options.follow)
-    if options.format is None and known is not None and options.pattern is None:
-        options.format = known[0]
+    assert log.follow is not None
+    known = table_format(log.follow)
+    format = log.format
+    if format is None and known is not None and log.pattern is None:
+        format = known[0]
 
     def is_header(line: bytes) -> bool:
-        return (options.format or format_of(line)) in ("csv", "tsv")
+        return (format or format_of(line)) in ("csv", "tsv")
 
-    follow(options.follow, is_header)
+    follow(log.follow, is_header)
+    return format
 
 
-def sole_policy(file: Formula | PolicyFile, options: Options) -> tuple[str | None, Formula] | None:
+def sole_policy(file: Formula | PolicyFile, options: RunSpec) -> tuple[str | None, Formula] | None:
     """Return the name, or None, and the formula of the only policy of a text log.
 
     Returns:
@@ -195,12 +194,12 @@ def sole_policy(file: Formula | PolicyFile, options: Options) -> tuple[str | Non
     (policy, *others) = file.policies
     has_more = bool(file.predicates or file.assumptions or policy.key or policy.clock)
     has_more = has_more or policy.has_tolerance or policy.is_first_order
-    if options.output_format == "jsonl":
+    if options.output.format == "jsonl":
         has_more = has_more or bool(policy.severity or policy.text or policy.message)
     return None if others or has_more else (policy.name, policy.formula)
 
 
-def explain(file: Formula | PolicyFile, options: Options) -> None:
+def explain(file: Formula | PolicyFile, options: RunSpec) -> None:
     """Explain to standard output how the formulas are parsed."""
     from mtlmon.syntax.formula import Formula
 
@@ -208,10 +207,10 @@ def explain(file: Formula | PolicyFile, options: Options) -> None:
         from mtlmon.analysis.describe import describe
         from mtlmon.engine.choice import SLOW, engine_of, has_time_bound
 
-        time = None if has_time_bound(file, options.mode) else SLOW
-        show(f"{describe(file, options.unit, engine_of(file, options.mode), time)}\n")
+        time = None if has_time_bound(file, options.judging.mode) else SLOW
+        show(f"{describe(file, options.times.unit, engine_of(file, options.judging.mode), time)}\n")
         return
     from mtlmon.cli.checking import explanation
 
-    seed = options.slice_seed or 0
-    show(explanation(file, None, options.mode, options.slices, seed))
+    seed = options.judging.slice_seed or 0
+    show(explanation(file, None, options.judging.mode, options.judging.slices, seed))

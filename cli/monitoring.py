@@ -26,7 +26,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Literal
 
-    from mtlmon.cli.arguments import Options
+    from mtlmon.run.spec import RunSpec
     from mtlmon.syntax.formula import Formula
 
 __all__ = ["can_monitor", "monitor_log"]
@@ -35,7 +35,7 @@ __all__ = ["can_monitor", "monitor_log"]
 PLENTY_OF_MEMORY = 64 << 20
 
 
-def can_monitor(name: str | None, formula: Formula, options: Options) -> bool:
+def can_monitor(name: str | None, formula: Formula, options: RunSpec) -> bool:
     """Whether `monitor_log` supports the options; otherwise use `check_logs`.
 
     Args:
@@ -43,14 +43,19 @@ def can_monitor(name: str | None, formula: Formula, options: Options) -> bool:
         formula: the formula of the policy.
         options: the options of the command line.
     """
-    if options.needs_violations or options.rows or options.for_people or options.time_stamps:
+    if (
+        options.reporting.needs_violations
+        or options.output.rows
+        or options.output.for_people
+        or options.output.time_stamps
+    ):
         return False
-    if options.fail_on_vacuous or options.fail_on is not None:
+    if options.judging.fail_on_vacuous or options.judging.fail_on is not None:
         return False
     if (
         name is not None
-        and options.checkpoint is None
-        and options.host.wants_summary(options.summary)
+        and options.checkpoint.path is None
+        and options.host.wants_summary(options.reporting.summary)
     ):
         # The summary of a named policy says how often the left side of an implication held.
         from mtlmon.analysis.antecedent import antecedent_of
@@ -60,12 +65,12 @@ def can_monitor(name: str | None, formula: Formula, options: Options) -> bool:
     return name is None or len(policy_label(name, line_format(options))) <= MAX_LABEL_BYTES
 
 
-def line_format(options: Options) -> Literal["text", "jsonl"]:
+def line_format(options: RunSpec) -> Literal["text", "jsonl"]:
     """Return the format of the lines of verdicts."""
-    return "jsonl" if options.output_format == "jsonl" else "text"
+    return "jsonl" if options.output.format == "jsonl" else "text"
 
 
-def monitor_log(name: str | None, formula: Formula, options: Options) -> int:
+def monitor_log(name: str | None, formula: Formula, options: RunSpec) -> int:
     """Monitor the log; return the exit status.
 
     Args:
@@ -78,29 +83,29 @@ def monitor_log(name: str | None, formula: Formula, options: Options) -> int:
         ClosedPipe: the reader of the verdicts has closed the pipe.
         MtlmonError: a line cannot be read, or the engine has reached a limit.
     """
-    monitor = Monitor(formula, options.mode, bdd=options.bdd)
-    if monitor.mode != options.mode:
+    monitor = Monitor(formula, options.judging.mode, bdd=options.judging.bdd)
+    if monitor.mode != options.judging.mode:
         what = f"the future of {name_list((name,))}" if name is not None else "the formula's future"
         note_mode(what, [formula], options, monitor.mode)
     note_slow([(name, formula)], options)
     order = None
-    if options.reorders or options.sort:
+    if options.times.reorders or options.times.sort:
         from mtlmon.run.late_rows import text_order
 
         order = text_order(options)
-    log = open_log(options.log, order)
+    log = open_log(options.log.path, order)
     verdicts = open_verdicts(
-        options.output,
+        options.output.path,
         {log.name: log.status},
-        options.formula_files,
-        keeps=options.checkpoint is not None,
+        options.policies.files,
+        keeps=options.checkpoint.path is not None,
     )
     text_monitor = TextMonitor(
         monitor,
         path=log.name,
-        verdicts=options.verdicts,
-        resolve=options.resolve,
-        skip_errors=options.on_error == "skip",
+        verdicts=options.judging.verdicts,
+        resolve=options.judging.resolve,
+        skip_errors=options.log.on_error == "skip",
         label=policy_label(name, line_format(options)),
         format=line_format(options),
         memory=memory_limit(formula, options),
@@ -108,20 +113,20 @@ def monitor_log(name: str | None, formula: Formula, options: Options) -> int:
     if order is not None:
         text_monitor.scanner.order = order.lines
         order.memory = text_monitor.memory
-    signals = Signals(verdicts, text_monitor.writer, is_held=options.checkpoint is not None)
+    signals = Signals(verdicts, text_monitor.writer, is_held=options.checkpoint.path is not None)
     pump, work = make_pump(text_monitor, log, verdicts, signals, options)
     work.head = LogHead(log.name, monitor.atoms)
 
     def report(_status: int, _seconds: float) -> None:
         if order is not None:
             order.note_refused(options)
-        note_unit(text_monitor.scanner.last_time_stamp, options.unit, TERMINAL)
+        note_unit(text_monitor.scanner.last_time_stamp, options.times.unit, TERMINAL)
         report_end(
             text_monitor,
             work.head,
             TERMINAL,
             is_complete=work.is_complete,
-            is_resolved=options.resolve,
+            is_resolved=options.judging.resolve,
         )
 
     return finished(
@@ -133,16 +138,16 @@ def monitor_log(name: str | None, formula: Formula, options: Options) -> int:
             summary=lambda seconds: summary(
                 text_monitor, seconds, pump.events_before, 0 if order is None else order.refused
             ),
-            wants_summary=options.summary,
-            end_time=options.end_time,
+            wants_summary=options.reporting.summary,
+            end_time=options.times.end_time,
         )
     )
 
 
-def memory_limit(formula: Formula, options: Options) -> MemoryLimit:
+def memory_limit(formula: Formula, options: RunSpec) -> MemoryLimit:
     """Return the memory limit of the run, in which the formula is already counted."""
-    memory = MemoryLimit(options.max_memory, COMMAND)
-    if options.max_memory is not None:
+    memory = MemoryLimit(options.limits.max_memory, COMMAND)
+    if options.limits.max_memory is not None:
         from mtlmon.engine.memory_limit import formula_bytes
 
         memory.note("formula", formula_bytes(formula))
@@ -154,7 +159,7 @@ def make_pump(
     log: LogFile,
     verdicts: VerdictFile,
     signals: Signals,
-    options: Options,
+    options: RunSpec,
 ) -> tuple[Pump, MonitoredText]:
     """Return a pump with or without checkpoints, as the options require, and its work.
 
@@ -162,7 +167,7 @@ def make_pump(
         RunError: the files are not suitable for checkpoints.
     """
     progress = options.host.progress(log.size, verdicts, options)
-    if options.checkpoint is None:
+    if options.checkpoint.path is None:
         work = MonitoredText(monitor, log, threads(options))
         return Pump(work, verdicts, signals, progress), work
     from mtlmon.run.checkpointing import CheckpointingPump
@@ -172,8 +177,8 @@ def make_pump(
     return CheckpointingPump(checkpointed, verdicts, signals, progress, options), checkpointed
 
 
-def threads(options: Options) -> int | None:
+def threads(options: RunSpec) -> int | None:
     """Return how many threads may be used; None means two if a processor is idle."""
-    if options.threads is None and options.max_memory is not None:
-        return 1 if options.max_memory < PLENTY_OF_MEMORY else None
-    return options.threads
+    if options.limits.threads is None and options.limits.max_memory is not None:
+        return 1 if options.limits.max_memory < PLENTY_OF_MEMORY else None
+    return options.limits.threads

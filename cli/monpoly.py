@@ -17,6 +17,7 @@ from mtlmon.relational.analysis import valid_analysis
 from mtlmon.run.failure import RunError
 from mtlmon.run.files import open_log, open_verdicts, position_of_input, read_formula
 from mtlmon.run.late_rows import text_order
+from mtlmon.run.preparing import formula_texts
 from mtlmon.run.relations import Check, engine_for, tell_findings
 from mtlmon.run.report import plural
 from mtlmon.run.row_work import RowLoop, row_pump
@@ -26,7 +27,6 @@ from mtlmon.support.option_names import COMMAND
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mtlmon.cli.arguments import Options
     from mtlmon.monpoly import MonPolyPolicy
     from mtlmon.relational.native import PointBlock
     from mtlmon.relational.plan import Plan
@@ -41,36 +41,37 @@ if TYPE_CHECKING:
 __all__ = ["check_monpoly"]
 
 
-def check_monpoly(text: str, source: str, options: Options) -> int:
+def check_monpoly(options: RunSpec) -> int:
     """Check the log; return the exit status.
 
     Args:
-        text: the formula.
-        source: its name in errors.
-        options: the options of the command line, with a signature.
+        options: the options of the command line, with a signature and the formula.
 
     Raises:
         RunError: a file cannot be read or written, or an option does not work here.
         ClosedPipe: the reader of the verdicts has closed the pipe.
         MtlmonError: the formula, the signature or the log is invalid.
     """
-    assert options.signature is not None
+    path = options.log.signature
+    assert path is not None
     refuse_others(options)
-    signature = read_signature(read_formula(options.signature), options.signature)
-    policy = read_policy(text, signature, source, negate=options.negate)
+    options = options.having(unit=UNIT, verdicts=options.judging.given_verdicts or "false")
+    ((text, source),) = formula_texts(options.policies)
+    signature = read_signature(read_formula(path), path)
+    policy = read_policy(text, signature, source, negate=options.judging.negate)
     analysis = valid_analysis(policy.file, None)
-    if options.explain_formula:
+    if options.policies.explain_formula:
         from mtlmon.cli.checking import explanation
 
-        seed = options.slice_seed or 0
-        show(explanation(policy.file, None, slices=options.slices, slice_seed=seed))
+        seed = options.judging.slice_seed or 0
+        show(explanation(policy.file, None, slices=options.judging.slices, slice_seed=seed))
         return 0
     check = MonPolyCheck(engine_for(policy.file, analysis, options), policy, options)
-    start_of_input = position_of_input(options)
+    start_of_input = position_of_input(options.log)
     order = text_order(options)
     if order is not None:
         order.memory = check.run.memory
-    log = open_log(options.log, order)
+    log = open_log(options.log.path, order)
     logs = {log.name: log.status}
     if check.findings is not None:
         from mtlmon.run.relation_findings import check_explained
@@ -79,11 +80,11 @@ def check_monpoly(text: str, source: str, options: Options) -> int:
     made, points = check.engine.plan, check.engine.points
     reader = log_reader(policy, log.name, options, order)
     rows = point_reader(policy, reader, made, points)
-    keeps = options.checkpoint is not None
-    verdicts = open_verdicts(options.output, logs, options.formula_files, keeps=keeps)
+    keeps = options.checkpoint.path is not None
+    verdicts = open_verdicts(options.output.path, logs, options.policies.files, keeps=keeps)
     signals = Signals(verdicts, is_held=keeps)
     progress = options.host.progress(log.size, verdicts, options)
-    loop = MonPolyLoop(rows, check, adds_last=not options.nonewlastts)
+    loop = MonPolyLoop(rows, check, adds_last=not options.log.nonewlastts)
     _, pump = row_pump(loop, log, rows, verdicts, signals, progress, options)
 
     def report(status: int, seconds: float) -> None:
@@ -100,7 +101,7 @@ def check_monpoly(text: str, source: str, options: Options) -> int:
             return point_reader(policy, log_reader(policy, name, options, order), made, points)
 
         read = block_reader(rows_for, options, rows.point_count, start_of_input)
-        if not options.nonewlastts:
+        if not options.log.nonewlastts:
             read = with_last_point(read)
         facts = rows.point_count, reader.skipped
         end = status, seconds, signals
@@ -118,19 +119,19 @@ def check_monpoly(text: str, source: str, options: Options) -> int:
         run_to_end(
             pump,
             host=TERMINAL,
-            has_violation=lambda: options.negate and any(check.run.found_points),
+            has_violation=lambda: options.judging.negate and any(check.run.found_points),
             report=report,
             summary=summary,
-            wants_summary=options.summary,
+            wants_summary=options.reporting.summary,
         )
     )
 
 
 def log_reader(
-    policy: MonPolyPolicy, name: str, options: Options, order: TextOrder | None
+    policy: MonPolyPolicy, name: str, options: RunSpec, order: TextOrder | None
 ) -> LogReader:
     """Return what reads the log of this name, whose lines may be put into the order of time."""
-    skips = options.on_error == "skip"
+    skips = options.log.on_error == "skip"
     lines = None if order is None else order.lines
     return LogReader(policy.signature, policy.relations, name, skip_errors=skips, order=lines)
 
@@ -154,16 +155,16 @@ def with_last_point(read: Reader) -> Reader:
     return read_all
 
 
-def refuse_others(options: Options) -> None:
+def refuse_others(options: RunSpec) -> None:
     """Raise RunError if an option does not work on MonPoly's files; their unit is the second."""
     refused = {
-        "--unit": options.unit not in (None, "s"),
-        "--set": options.constants,
-        "--end-time": options.end_time is not None,
-        "--mode": options.mode != "local",
-        "--idle": options.idle is not None,
-        "--rows": options.rows,
-        "--context": options.has_context,
+        "--unit": options.times.unit not in (None, "s"),
+        "--set": options.policies.constants,
+        "--end-time": options.times.end_time is not None,
+        "--mode": options.judging.mode != "local",
+        "--idle": options.times.idle is not None,
+        "--rows": options.output.rows,
+        "--context": options.reporting.has_context,
     }
     reasons = {
         "--unit": "time-stamps are seconds there",
@@ -175,13 +176,12 @@ def refuse_others(options: Options) -> None:
         if is_given:
             reason = f": {reasons[name]}" if name in reasons else ""
             raise RunError(f"{name} does not work with --signature{reason}")
-    if options.explain and not options.negate:
+    if options.reporting.explain and not options.judging.negate:
         raise RunError("--explain explains violations: add --negate if the formula is a policy")
-    options.unit = UNIT
-    if options.is_table:
+    if options.log.is_table:
         raise RunError("--signature is for text logs of MonPoly, not for tables")
-    if len(options.logs) > 1:
-        raise RunError(f"several text logs ({', '.join(options.logs)}): name one at a time")
+    if len(options.log.paths) > 1:
+        raise RunError(f"several text logs ({', '.join(options.log.paths)}): name one at a time")
 
 
 class MonPolyCheck(Check):
@@ -193,12 +193,12 @@ class MonPolyCheck(Check):
         options: the options of the command line.
     """
 
-    def __init__(self, engine: Engine, policy: MonPolyPolicy, options: Options) -> None:
+    def __init__(self, engine: Engine, policy: MonPolyPolicy, options: RunSpec) -> None:
         self.columns = policy.columns
-        super().__init__(engine, options, MemoryLimit(options.max_memory, COMMAND))
+        super().__init__(engine, options, MemoryLimit(options.limits.max_memory, COMMAND))
 
     def make_output(self, options: RunSpec, times: Times | None) -> Output:
-        if options.output_format == "monpoly" and options.verdicts != "none":
+        if options.output.format == "monpoly" and options.judging.verdicts != "none":
             return MonPolyOutput(self.plan, self.columns)
         return super().make_output(options, times)
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import NoReturn, Protocol, TypeVar
 
-    from mtlmon.cli.arguments import Options
+    from mtlmon.run.spec import RunSpec
 
     Space = TypeVar("Space", bound=argparse.Namespace)
 
@@ -123,25 +123,25 @@ class Parser(argparse.ArgumentParser):
         show(message)
 
 
-def check_follow_options(parser: Parser, options: Options) -> None:
+def check_follow_options(parser: Parser, options: RunSpec, files: Sequence[str]) -> None:
     """Raise RunError if --follow stands with what cannot follow a file."""
-    if options.follow is None:
+    if options.log.follow is None:
         return
     from mtlmon.support.table_formats import table_format
 
-    if options.files:
-        parser.error(f"--follow names the log: leave out {' '.join(options.files)}")
-    if STANDARD_STREAM in (options.follow, *options.formula_files):
+    if files:
+        parser.error(f"--follow names the log: leave out {' '.join(files)}")
+    if STANDARD_STREAM in (options.log.follow, *options.policies.files):
         parser.error("--follow needs files: standard input cannot be followed")
-    if options.checkpoint is not None:
+    if options.checkpoint.path is not None:
         parser.error(
             "--follow does not work with --checkpoint: the file may be replaced, and a later run "
             "needs the log from its beginning"
         )
-    if options.signature is not None:
+    if options.log.signature is not None:
         parser.error("--follow does not work with --signature: write tail -F LOG | mtlmon ...")
-    known = table_format(options.follow)
-    format = options.format or (known and known[0])
+    known = table_format(options.log.follow)
+    format = options.log.format or (known and known[0])
     if (known and known[1]) or format in ("parquet", "arrow", "xes"):
         what = known[1] if known and known[1] else format
         parser.error(

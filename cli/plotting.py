@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from mtlmon.cli.arguments import Options
     from mtlmon.engine.native import MemoryLimit
     from mtlmon.policy import PolicyFile
     from mtlmon.run.policy_work import Source
+    from mtlmon.run.spec import RunSpec
     from mtlmon.streams.atoms import Values
     from mtlmon.tables.columns.times import Times
     from mtlmon.tables.stream_values import StreamTable
@@ -137,13 +137,13 @@ class PlotOutput(StreamCollector):
         times: Times | None,
         file: PolicyFile,
         path: str,
-        options: Options,
+        options: RunSpec,
         memory: MemoryLimit,
     ) -> None:
         super().__init__(table, names, file)
         self._size = source.size
         self._times = times
-        self._start_of_input = position_of_input(options)
+        self._start_of_input = position_of_input(options.log)
         self._path = path
         self._options = options
         self._memory = memory
@@ -163,9 +163,9 @@ class PlotOutput(StreamCollector):
             streams,
             self._policies(),
             format=plot_format(self._path) or "svg",
-            unit=self._options.unit if own is None else own.resolution or own.unit,
+            unit=self._options.times.unit if own is None else own.resolution or own.unit,
             is_date=own is not None and not own.is_plain,
-            title=", ".join(map(os.path.basename, self._options.formula_files)),
+            title=", ".join(map(os.path.basename, self._options.policies.files)),
         )
         try:
             write_whole(self._path, found)
@@ -179,7 +179,7 @@ class PlotOutput(StreamCollector):
         options = self._options
         check = LogCheck(
             self._file.policies,
-            key=options.key_columns,
+            key=options.log.key_columns,
             verdicts="false",
             resolve=True,
             keep_keys=True,
@@ -208,7 +208,7 @@ class PlotOutput(StreamCollector):
     def _log_for(self, check: LogCheck) -> Source:
         """Open the log once more, for the policies."""
         rewind(self._start_of_input)
-        if not self._options.is_table:
+        if not self._options.log.is_table:
             return open_text_source(
                 check, self._file, self._options, order=text_order(self._options, is_again=True)
             )

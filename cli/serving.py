@@ -8,7 +8,7 @@ import signal
 import sys
 from typing import TYPE_CHECKING
 
-from mtlmon.cli.arguments import Options
+from mtlmon.cli.arguments import Arguments
 from mtlmon.cli.option_groups import (
     add_cell_options,
     add_column_options,
@@ -20,7 +20,6 @@ from mtlmon.cli.option_groups import (
 from mtlmon.cli.parser import Parser, add_help_options
 from mtlmon.cli.terminal import show
 from mtlmon.run.failure import RunError, WriteFailure, reason
-from mtlmon.support.option_names import COMMAND_OF_PAGE
 from mtlmon.support.standard_input import STANDARD_STREAM
 from mtlmon.support.table_formats import FORMAT_NAMES, compression_of, table_format
 
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import FrameType
 
-__all__ = ["SHARED", "ServeOptions", "make_parser", "parse_arguments", "serve", "worker_command"]
+__all__ = ["ServeOptions", "make_parser", "parse_arguments", "serve", "worker_command"]
 
 USAGE = "mtlmon serve [options] [FILE [LOG]]"
 
@@ -54,26 +53,8 @@ DEFAULT_PORT = 8765
 MOST_MEMORY = 1 << 30
 SECONDS = 30.0
 
-SHARED = (
-    *("format", "pattern", "time", "time_unit", "time_format", "time_zone"),
-    *("resolution", "event"),
-    *(
-        "event_separator",
-        "keys",
-        "unit",
-        "sort",
-        "end_time",
-        "on_error",
-        "null_values",
-        "delimiter",
-        "quote",
-        "decimal",
-    ),
-)
-"""The options that mean the same for the command."""
 
-
-class ServeOptions(Options):
+class ServeOptions(Arguments):
     """The options of the command line.
 
     Attributes:
@@ -81,13 +62,13 @@ class ServeOptions(Options):
         log_name: the name of the log on the page.
     """
 
-    option_names = COMMAND_OF_PAGE
-
     port: int
     opens: bool
     export: str | None
     policy_name: str
     log_name: str
+    format: str | None
+    pattern: str | None
 
 
 def serve(arguments: Sequence[str]) -> int:

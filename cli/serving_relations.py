@@ -24,9 +24,9 @@ from mtlmon.support.table_formats import BINARY_FORMATS
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from mtlmon.cli.arguments import Options
     from mtlmon.explanation.proof import Proof
     from mtlmon.policy import PolicyFile
+    from mtlmon.run.spec import RunSpec
 
 __all__ = ["found_relations"]
 
@@ -75,7 +75,7 @@ class Reasons(Explanations):
 
 
 def found_relations(
-    file: PolicyFile, text: str, options: Options
+    file: PolicyFile, text: str, options: RunSpec
 ) -> tuple[list[PolicyFindings], list[tuple[str, str]], int, Exception | None]:
     """Run policies of which some have variables.
 
@@ -88,35 +88,41 @@ def found_relations(
         The verdicts of each policy; explanations of the first violations, each as a line and as
             HTML; the number of time-points; and the error that has ended the run, if any.
     """
-    options.host = Worker()
-    reasons = Reasons(options.host)
-    options.formula, options.formula_files = text, []
-    options.explain, options.explain_limit, options.explanations = True, EXPLAINED, reasons
-    options.rows = knows_rows(file.policies, options)
-    options.batch_output, options.output_format = options.host.batch_output, "batches"
+    host = Worker()
+    reasons = Reasons(host)
+    options = options.replace(host=host).having(
+        formula=text,
+        formula_files=[],
+        explain=True,
+        explain_limit=EXPLAINED,
+        explanations=reasons,
+        rows=knows_rows(file.policies, options.log),
+        batch_output=host.batch_output,
+        output_format="batches",
+    )
     error: Exception | None = None
     try:
         require_runnable(file, options)
         finished(steps_of(file, options))
     except MtlmonError as failure:
         error = failure
-    output = options.host.output
+    output = host.output
     batches = [] if output is None else output.take()
     rows = [row for batch in batches for row in batch.to_pylist()]
     found = [
         _findings(file, number, written.text, rows, options)
-        for number, written in enumerate(written_policies(file, options.constants))
+        for number, written in enumerate(written_policies(file, options.policies.constants))
     ]
     return found, reasons.found, len({(row["time"], row["offset"]) for row in rows}), error
 
 
 def _findings(
-    file: PolicyFile, number: int, written: str, rows: list[dict[str, Any]], options: Options
+    file: PolicyFile, number: int, written: str, rows: list[dict[str, Any]], options: RunSpec
 ) -> PolicyFindings:
-    has_lines = options.format not in BINARY_FORMATS
+    has_lines = options.log.format not in BINARY_FORMATS
     policy = file.policies[number]
     own = [row for row in rows if row["policy"] == policy.name]
-    key = key_of(policy, options.key_columns) if policy.is_first_order else None
+    key = key_of(policy, options.log.key_columns) if policy.is_first_order else None
     found = [(row, *_texts(row, key)) for row in own]
     wrong = [one for one in found if one[0]["verdict"] is False]
     others = [one for one in found if one[0]["verdict"] is not False]

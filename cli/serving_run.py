@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from mtlmon.checking.explaining import Violation
-    from mtlmon.cli.arguments import Options
     from mtlmon.errors import UndecidedError
     from mtlmon.explanation.proof import Proof
     from mtlmon.policy import PolicyFile
     from mtlmon.run.policy_work import Source
+    from mtlmon.run.spec import RunSpec
 
 __all__ = ["KEPT", "explained_by", "found_by", "unnamed_file"]
 
@@ -47,7 +47,7 @@ KEPT = 10_000
 _ALL_EVENTS = 1 << 62
 
 
-def found_by(file: PolicyFile, text: str, options: Options) -> tuple[Findings, Exception | None]:
+def found_by(file: PolicyFile, text: str, options: RunSpec) -> tuple[Findings, Exception | None]:
     """Run policies on the log, which is standard input.
 
     Args:
@@ -63,7 +63,7 @@ def found_by(file: PolicyFile, text: str, options: Options) -> tuple[Findings, E
         from mtlmon.cli.serving_relations import found_relations
 
         policies, reasons, events, error = found_relations(file, text, options)
-        unit, has_dates = options.unit, False
+        unit, has_dates = options.times.unit, False
     else:
         checking = Checking(file, options)
         error = checking.run() if file.policies else None
@@ -77,30 +77,30 @@ def found_by(file: PolicyFile, text: str, options: Options) -> tuple[Findings, E
             events = max(events, count)
         except MtlmonError as failure:
             error = failure
-    zone = time_zone_of(file, options)
+    zone = time_zone_of(file, options.log)
     return Findings(policies, streams, unit, has_dates, zone, events, reasons=reasons), error
 
 
-def checked(file: PolicyFile, options: Options) -> LogCheck:
+def checked(file: PolicyFile, options: RunSpec) -> LogCheck:
     """Return a check of the policies that keeps the numbers of keys.
 
     Raises:
         RunError: the policies need a table, but the log is text.
     """
-    if not options.is_table:
+    if not options.log.is_table:
         require_no_columns(file, options)
     check = LogCheck(
         file.policies,
-        options.mode,
-        key=options.key_columns,
+        options.judging.mode,
+        key=options.log.key_columns,
         verdicts="all",
         resolve=True,
         keep_keys=True,
-        max_memory=MemoryLimit(options.max_memory, COMMAND),
+        max_memory=MemoryLimit(options.limits.max_memory, COMMAND),
         counts_triggered=True,
-        rows=knows_rows(file.policies, options),
+        rows=knows_rows(file.policies, options.log),
     )
-    if not options.is_table:
+    if not options.log.is_table:
         require_no_keys(check.partitions, file, options)
     return check
 
@@ -118,11 +118,11 @@ class Checking:
         has_dates: whether they are dates.
     """
 
-    def __init__(self, file: PolicyFile, options: Options) -> None:
+    def __init__(self, file: PolicyFile, options: RunSpec) -> None:
         self.file = file
         self.options = options
         self.events = 0
-        self.unit = options.resolution or options.unit
+        self.unit = options.times.time_stamp_unit
         self.has_dates = False
         self._check: LogCheck | None = None
         self._false: list[list[Verdict]] = []
@@ -163,13 +163,13 @@ class Checking:
         return None
 
     def _read(self, check: LogCheck, source: Source) -> None:
-        watch = assumption_watch(self.file, source, self.options)
+        watch = assumption_watch(self.file, source, self.options.times)
         for batch in source:
             for message in () if watch is None else watch.note(batch, source):
                 note(message)
             for _ in check.feed(batch, source):
                 self._take(check, source)
-        for _ in check.end(source, self.options.end_time):
+        for _ in check.end(source, self.options.times.end_time):
             self._take(check, source)
 
     def _take(self, check: LogCheck, source: Source) -> None:
@@ -234,7 +234,7 @@ class Checking:
             for number, (policy, written, false, others, counts, triggered) in enumerate(
                 zip(
                     check.policies,
-                    written_policies(self.file, self.options.constants),
+                    written_policies(self.file, self.options.policies.constants),
                     self._false,
                     self._others,
                     check.counts,
@@ -260,7 +260,7 @@ class Checking:
 
 
 def stream_findings(
-    file: PolicyFile, options: Options
+    file: PolicyFile, options: RunSpec
 ) -> tuple[StreamFindings, int, str | None, bool]:
     """Return the values of streams, the number of events, and what is known of their times.
 
@@ -272,12 +272,12 @@ def stream_findings(
     from mtlmon.tables.stream_values import StreamTable
 
     require_one_key(file, options)
-    memory = MemoryLimit(options.max_memory, COMMAND)
+    memory = MemoryLimit(options.limits.max_memory, COMMAND)
     names = tuple(file.streams)
-    if not options.is_table:
+    if not options.log.is_table:
         require_no_columns(file, options, of_streams=True)
     with closing(open_streams(names, file, memory, options)) as source:
-        unit, has_dates = options.resolution or options.unit, False
+        unit, has_dates = options.times.time_stamp_unit, False
         if isinstance(source, TextLog):
             table = StreamTable(names)
         else:
@@ -292,7 +292,7 @@ def stream_findings(
         work = StreamWork(source, collector, memory, None)
         for _ in work.read():
             pass
-        for _ in work.end(options.end_time):
+        for _ in work.end(options.times.end_time):
             pass
         if not isinstance(source, TextLog):
             unit = source.times.resolution or source.times.unit
@@ -302,7 +302,7 @@ def stream_findings(
 
 
 def explained_by(
-    file: PolicyFile, wanted: Sequence[Violation], options: Options
+    file: PolicyFile, wanted: Sequence[Violation], options: RunSpec
 ) -> Iterator[tuple[Violation, Proof | UndecidedError, str, list[str]]]:
     """Yield verdicts with their proofs, or with the error that says why there is none.
 
@@ -329,11 +329,11 @@ def explained_by(
             wanted,
             source,
             _ALL_EVENTS,
-            options.end_time,
+            options.times.end_time,
             partitions,
             check.clocks,
             details,
-            wording=wording_of(file, options),
+            wording=wording_of(file, options.times),
             options=COMMAND,
         )
         for violation, proof in found:

@@ -26,9 +26,9 @@ from mtlmon.support.standard_input import STANDARD_INPUT, STANDARD_STREAM, name_
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from mtlmon.cli.arguments import Options
     from mtlmon.cli.serving import ServeOptions
     from mtlmon.policy import PolicyFile
+    from mtlmon.run.spec import RunSpec
 
 __all__ = ["answer", "exported", "hold_log", "main"]
 
@@ -158,26 +158,26 @@ def rewind() -> None:
     os.lseek(STANDARD_INPUT, 0, os.SEEK_SET)
 
 
-def command_options(options: ServeOptions) -> Options:
+def command_options(options: ServeOptions) -> RunSpec:
     """Return the options of the command for a log on standard input."""
-    from mtlmon.cli.arguments import parse_arguments
-    from mtlmon.cli.serving import SHARED
+    from mtlmon.cli.arguments import spec_of
     from mtlmon.support.table_formats import table_format
 
-    made = parse_arguments(["-e", "TRUE", STANDARD_STREAM])
-    made.formula, made.formula_files = None, [options.policy_name]
-    for name in SHARED:
-        setattr(made, name, getattr(options, name))
-    made.constants = dict(options.settings)
-    known = table_format(options.log_name)
-    if made.format is None and made.pattern is None and known is not None:
-        made.format = known[0]
-    # what messages of triggers are written for
-    made.output_format = "jsonl"
-    made.verdicts = made.given_verdicts = "all"
-    made.resolve, made.for_people, made.summary = True, False, False
-    made.max_memory = options.max_memory
-    return made
+    known, format = table_format(options.log_name), options.format
+    if format is None and options.pattern is None and known is not None:
+        format = known[0]
+    return spec_of(
+        options,
+        constants=dict(options.settings),
+        formula_files=[options.policy_name],
+        logs=[STANDARD_STREAM],
+        format=format,
+        # what messages of triggers are written for
+        output_format="jsonl",
+        given_verdicts="all",
+        resolve=True,
+        summary=False,
+    )
 
 
 def findings_of(policy: str, log: str, options: ServeOptions) -> Findings:
@@ -192,7 +192,7 @@ def findings_of(policy: str, log: str, options: ServeOptions) -> Findings:
     problems: list[Problem] = []
     with redirect_stderr(notes):
         try:
-            file, errors = policies_of(policy, settled)
+            file, errors, settled = policies_of(policy, settled)
             problems += map(problem_of, errors)
             if file is not None:
                 findings, error = found_by(file, policy, settled)
@@ -207,29 +207,29 @@ def findings_of(policy: str, log: str, options: ServeOptions) -> Findings:
     return replace(findings, problems=problems, remarks=remarks)
 
 
-def policies_of(text: str, options: Options) -> tuple[PolicyFile | None, Sequence[FormulaError]]:
+def policies_of(
+    text: str, options: RunSpec
+) -> tuple[PolicyFile | None, Sequence[FormulaError], RunSpec]:
     """Parse the policies, and let the options be those for the log.
 
     Returns:
-        The policies, or None if there are errors; and all errors.
+        The policies, or None if there are errors; all errors; and the options.
     """
     from mtlmon.policy import check_files
     from mtlmon.run.option_rules import check_text_options
-    from mtlmon.run.preparing import declared_policies
+    from mtlmon.run.preparing import declared_policies, declared_unit
     from mtlmon.syntax.bounds import LATER
 
-    texts = [(text, options.formula_name)]
-    declared = options.unit or options.resolution
-    options.unit = declared or options.time_unit
-    _, errors = check_files(
-        texts, unit=declared or LATER, constants=options.constants, needs_policy=False
-    )
+    texts = [(text, options.policies.name)]
+    declared, constants = declared_unit(options.times), options.policies.constants
+    options = options.having(unit=declared or options.log.time_unit)
+    _, errors = check_files(texts, unit=declared or LATER, constants=constants, needs_policy=False)
     if errors:
-        return None, errors
-    file = declared_policies(texts, declared, options, needs_policy=False)
-    if not options.is_table:
+        return None, errors, options
+    file, options = declared_policies(texts, declared, options, needs_policy=False)
+    if not options.log.is_table:
         check_text_options(options)
-    return file, ()
+    return file, (), options
 
 
 def explanations(
@@ -249,7 +249,7 @@ def explanations(
             raise RunError(f"there is no verdict {name}")
         wanted.append(Violation(*map(int, name.split(","))))
     settled = command_options(options)
-    file, errors = policies_of(policy, settled)
+    file, errors, settled = policies_of(policy, settled)
     if file is None:
         raise errors[0]
     if any(one.policy >= len(file.policies) for one in wanted):

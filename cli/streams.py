@@ -7,7 +7,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from mtlmon.checking import TextLog
-from mtlmon.cli.arguments import Options
+from mtlmon.cli.arguments import Arguments, spec_of
 from mtlmon.cli.option_groups import (
     add_cell_options,
     add_column_options,
@@ -31,13 +31,13 @@ from mtlmon.run.host import Progress
 from mtlmon.run.late_rows import note_refused, table_order, text_order
 from mtlmon.run.option_rules import (
     check_csv_safe,
-    check_late_options,
     check_text_options,
     require_no_columns,
+    with_lateness,
 )
 from mtlmon.run.policies import assumption_watch, open_table_source, statuses
 from mtlmon.run.policy_work import LogWork
-from mtlmon.run.preparing import declared_policies
+from mtlmon.run.preparing import declared_policies, declared_unit
 from mtlmon.run.pump import Pump
 from mtlmon.run.report import absent_atoms, streams_summary
 from mtlmon.run.running import finished, run_to_end
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from mtlmon.policy import PolicyFile
     from mtlmon.run.policy_work import Source
     from mtlmon.run.pump import EndTime
+    from mtlmon.run.spec import RunSpec
     from mtlmon.streams.atoms import Values
     from mtlmon.tables.event_batch import EventBatch
     from mtlmon.tables.outputs import RowOutput
@@ -62,6 +63,13 @@ if TYPE_CHECKING:
     StreamOutput = StreamCollector | RowOutput[Values]
 
 __all__ = ["write_streams"]
+
+
+class StreamArguments(Arguments):
+    """The arguments, with the file of the picture."""
+
+    plot: str | None
+
 
 # Look for keys to forget when there are this many, and twice as many as after the last time.
 IDLE_KEYS = 1 << 16
@@ -100,11 +108,15 @@ def write_streams(arguments: Sequence[str]) -> int:
         MtlmonError: the streams are invalid, or a row cannot be read.
         SystemExit: after -h and --help.
     """
-    options = parse_arguments(arguments)
-    declared = options.unit or options.resolution
-    options.unit = declared or options.time_unit
-    file = declared_policies(texts_of(options.formula_files), declared, options, needs_policy=False)
-    if not options.is_table:
+    plot, options = parse_arguments(arguments)
+    declared = declared_unit(options.times)
+    file, options = declared_policies(
+        texts_of(options.policies.files),
+        declared,
+        options.having(unit=declared or options.log.time_unit),
+        needs_policy=False,
+    )
+    if not options.log.is_table:
         check_text_options(options)
     require_one_key(file, options)
     names = tuple(file.streams)
@@ -112,13 +124,13 @@ def write_streams(arguments: Sequence[str]) -> int:
         declare = "declare" if file.parts else "declares"
         sources = " and ".join(one.source for one in file.files)
         raise RunError(f"{sources} {declare} no streams: write stream NAME = EXPRESSION")
-    memory = MemoryLimit(options.max_memory, COMMAND)
-    if not options.is_table:
+    memory = MemoryLimit(options.limits.max_memory, COMMAND)
+    if not options.log.is_table:
         require_no_columns(file, options, of_streams=True)
     with closing(open_streams(names, file, memory, options)) as log:
-        output = make_output(log, names, file, memory, options)
-        target = open_verdicts(options.output, statuses(log), options.formula_files)
-        watch = assumption_watch(file, log, options)
+        output = make_output(log, names, file, memory, options, plot)
+        target = open_verdicts(options.output.path, statuses(log), options.policies.files)
+        watch = assumption_watch(file, log, options.times)
         work = StreamWork(log, output, memory, watch)
         signals = Signals(target)
         return finished(
@@ -130,14 +142,14 @@ def write_streams(arguments: Sequence[str]) -> int:
                 summary=lambda seconds: streams_summary(
                     log, memory, seconds, watch, work.forgotten
                 ),
-                wants_summary=options.summary,
-                end_time=options.end_time,
+                wants_summary=options.reporting.summary,
+                end_time=options.times.end_time,
             )
         )
 
 
 def open_streams(
-    names: Sequence[str], file: PolicyFile, memory: MemoryLimit, options: Options
+    names: Sequence[str], file: PolicyFile, memory: MemoryLimit, options: RunSpec
 ) -> Source:
     """Open the log with the values of streams.
 
@@ -145,12 +157,12 @@ def open_streams(
         RunError: the log cannot be read.
         MtlmonError: the options are contradictory or unknown.
     """
-    if options.is_table:
+    if options.log.is_table:
         return open_table_source(
             options,
             (),
             file,
-            [options.key_columns],
+            [options.log.key_columns],
             memory,
             streams=names,
             order=table_order(options),
@@ -160,23 +172,23 @@ def open_streams(
     order = text_order(options)
     if order is not None:
         order.memory = memory
-    log = open_log(options.log)
+    log = open_log(options.log.path)
     streams = text_streams(
-        file, (), file.unit, log.name, values=names, on_error=options.on_error, memory=memory
+        file, (), file.unit, log.name, values=names, on_error=options.log.on_error, memory=memory
     )
     return TextLog(
         log,
         streams.atoms.log_atoms,
-        skip_errors=options.on_error == "skip",
+        skip_errors=options.log.on_error == "skip",
         memory=memory,
         streams=streams,
         order=order,
     )
 
 
-def require_one_key(file: PolicyFile, options: Options) -> None:
+def require_one_key(file: PolicyFile, options: RunSpec) -> None:
     """Raise RunError if policy files divide the log in different ways."""
-    if not file.has_one_key and not options.keys:
+    if not file.has_one_key and not options.log.keys:
         first, other = next(
             (file.parts[0], one) for one in file.parts if one.key != file.parts[0].key
         )
@@ -187,7 +199,7 @@ def require_one_key(file: PolicyFile, options: Options) -> None:
         raise RunError(f"{' and '.join(keys)}: values have one key, add --key COLUMN")
 
 
-def report_end(log: Source, options: Options) -> None:
+def report_end(log: Source, options: RunSpec) -> None:
     """Mention what the values do not show."""
     note_skipped(log, TERMINAL)
     note_refused(log.refused, log.row_name, options)
@@ -201,7 +213,8 @@ def make_output(
     names: Sequence[str],
     file: PolicyFile,
     memory: MemoryLimit,
-    options: Options,
+    options: RunSpec,
+    plot: str | None,
 ) -> StreamOutput:
     """Return the converter of values to bytes, or to a picture.
 
@@ -215,16 +228,21 @@ def make_output(
         times = source.times
         keys = source.partitions[0], source.keys
         table = StreamTable(names, *keys, times, lambda: source.guessed_streams)
-    if options.plot is not None:
+    if plot is not None:
         from mtlmon.cli.plotting import PlotOutput
         from mtlmon.run.explaining import check_file
         from mtlmon.support.extras import load_extra
 
         load_extra("matplotlib", "plot")
-        others = [*options.logs, *options.formula_files, options.output, options.late]
-        check_file(options.plot, "the picture", others, statuses(source).values())
-        return PlotOutput(table, names, source, times, file, options.plot, options, memory)
-    return table_output(table, options)
+        others = [
+            *options.log.paths,
+            *options.policies.files,
+            options.output.path,
+            options.times.late,
+        ]
+        check_file(plot, "the picture", others, statuses(source).values())
+        return PlotOutput(table, names, source, times, file, plot, options, memory)
+    return table_output(table, options.output)
 
 
 class StreamWork(LogWork["TextBatch | EventBatch"]):
@@ -343,29 +361,31 @@ def make_parser() -> Parser:
     return parser
 
 
-def parse_arguments(arguments: Sequence[str]) -> Options:
-    """Parse the arguments."""
+def parse_arguments(arguments: Sequence[str]) -> tuple[str | None, RunSpec]:
+    """Parse the arguments; return the file of the picture, if one is drawn, and the options."""
     parser = make_parser()
-    options = parser.read(arguments, Options())
-    options.option_names = COMMAND_OF_VALUES
-    check_csv_safe(parser.error, options.csv_safe, options.output_format)
-    options.constants = dict(options.settings)
-    take_policy_files(parser, options)
-    options.formula_files, options.logs = options.policies, options.files
-    if not options.logs:
+    given = parser.read(arguments, StreamArguments())
+    take_policy_files(parser, given)
+    options = spec_of(
+        given,
+        constants=dict(given.settings),
+        formula_files=given.policies,
+        logs=given.files,
+    ).replace(option_names=COMMAND_OF_VALUES)
+    check_csv_safe(parser.error, options.output)
+    if not given.files:
         parser.error("no log: name one, or - for standard input")
-    options.log = options.logs[0]
-    check_late_options(parser.error, options)
-    if STANDARD_STREAM in options.formula_files and STANDARD_STREAM in options.logs:
+    options = with_lateness(parser.error, options)
+    if STANDARD_STREAM in given.policies and STANDARD_STREAM in given.files:
         parser.error("streams and log cannot both come from standard input")
-    if options.plot is not None:
+    if given.plot is not None:
         from mtlmon.cli.plotting import plot_format
 
-        if plot_format(options.plot) is None:
-            parser.error(f"--plot writes .svg and .png, not {options.plot}")
-        if options.output is not None:
+        if plot_format(given.plot) is None:
+            parser.error(f"--plot writes .svg and .png, not {given.plot}")
+        if options.output.path is not None:
             parser.error("--plot and -o: write the picture or the values")
-    return options
+    return given.plot, options
 
 
 def add_options(parser: Parser) -> None:

@@ -109,11 +109,15 @@ class TerminalHost(Host):
 
         With `--color always`, another program shows the lines on a terminal.
         """
-        if options.given_verdicts is not None or options.given_format is not None:
+        if options.judging.given_verdicts is not None or options.output.given_format is not None:
             return False
-        if options.output is not None or options.resolve or options.signature is not None:
+        if (
+            options.output.path is not None
+            or options.judging.resolve
+            or options.log.signature is not None
+        ):
             return False
-        return options.color == "always" or is_terminal(sys.stdout)
+        return options.output.color == "always" or is_terminal(sys.stdout)
 
     def signals(
         self, verdicts: VerdictFile, *, writer: Writer | None = None, is_held: bool = False
@@ -123,9 +127,9 @@ class TerminalHost(Host):
     def progress(self, size: int, verdicts: VerdictFile, options: RunSpec) -> Progress:
         """Show it only on a terminal without verdicts, and on request."""
         is_shown = (
-            options.progress
+            options.reporting.progress
             and is_terminal(sys.stderr)
-            and (options.verdicts == "none" or not os.isatty(verdicts.descriptor))
+            and (options.judging.verdicts == "none" or not os.isatty(verdicts.descriptor))
         )
         return Progress(size if is_shown else 0)
 

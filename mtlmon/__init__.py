@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from mtlmon.explanation import Proof, explain
     from mtlmon.history.history import History
     from mtlmon.run.library import Run, check
+    from mtlmon.run.records import query
     from mtlmon.syntax.build import (
         always,
         atoms,
@@ -66,7 +67,6 @@ if TYPE_CHECKING:
         once,
         previous,
     )
-    from mtlmon.tables.querying import query
     from mtlmon.verdicts.arrays import VerdictArray
     from mtlmon.verdicts.operations import Resolution, Summary, first, resolve, violations
 
@@ -89,7 +89,7 @@ _LATER = {
         "previous",
     ),
     "mtlmon.run.library": ("Run", "check"),
-    "mtlmon.tables.querying": ("query",),
+    "mtlmon.run.records": ("query",),
     "mtlmon.verdicts.arrays": ("VerdictArray",),
     "mtlmon.verdicts.operations": ("Resolution", "Summary", "first", "resolve", "violations"),
 }

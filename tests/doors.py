@@ -261,13 +261,13 @@ if TYPE_CHECKING:
     from mtlmon.run.context import context_lines
     from mtlmon.run.failure import RunError
     from mtlmon.run.files import open_log
-    from mtlmon.run.keywords import CheckOptions, in_python
+    from mtlmon.run.keywords import CheckOptions, QueryOptions, in_python
     from mtlmon.run.pump import ALONE_BYTES, WORTH_BYTES, MonitoredText, TextWork
     from mtlmon.run.read_parts import ReadPart
     from mtlmon.run.recognition import format_of, is_enough
     from mtlmon.run.snapshot_parts import MIXED, POLICIES
     from mtlmon.run.snapshot_parts import split_parts as split_kinds
-    from mtlmon.run.spec import RunSpec
+    from mtlmon.run.spec import PLACES, RunSpec
     from mtlmon.run.text_checkpoints import CheckpointedText
     from mtlmon.serving import (
         Findings,
@@ -375,6 +375,7 @@ if TYPE_CHECKING:
     from mtlmon.streams.ticking import Ticks
     from mtlmon.support import option_names as support_option_names
     from mtlmon.support import other_words as support_other_words
+    from mtlmon.support.frozen import Frozen
     from mtlmon.support.option_names import COMMAND, PYTHON
     from mtlmon.support.ready_patterns import READY
     from mtlmon.support.severities import SEVERITIES

@@ -169,6 +169,42 @@ def test_a_layer_is_judged_by_public_names(layer: str) -> None:
     assert any("tests.doors" not in text for text in texts)
 
 
+# ---- the page -----------------------------------------------------------------------------------
+
+PAGE = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+_MOST_LINES = 300
+
+
+def test_the_page_is_short() -> None:
+    """What explains one file stands at the top of that file."""
+    assert PAGE.count("\n") <= _MOST_LINES
+
+
+def test_the_page_has_each_folder_in_the_order_of_the_layers() -> None:
+    rows = re.findall(r"^\| (`[^|]+`) \| [^|]+ \|$", PAGE, re.MULTILINE)
+    listed = [name for row in rows for name in re.findall(r"`([^`]+)`", row)]
+    folders = [name.rstrip("/") for name in listed if name.endswith("/")]
+    parents = {path.parent for path in sources() if path.is_relative_to(PACKAGE)} - {PACKAGE}
+    assert sorted(folders) == sorted(path.relative_to(PACKAGE).as_posix() for path in parents)
+    heights = [HEIGHT[re.split(r"[/.]", name)[0]] for name in listed]
+    assert heights == sorted(heights)
+
+
+_PATH = re.compile(r"[\w./]+/(?:[\w.]*\w)?|\w+\.(?:py|pyx|px[di]|pyi|toml)\b")
+
+
+def test_the_page_names_what_is_there() -> None:
+    here = [ROOT / name for name in ("mtlmon", "cli", "tests", "docs", ".ci")]
+    there = {path.as_posix() for folder in here for path in folder.rglob("*")}
+    named = {path.rstrip("/") for path in _PATH.findall(PAGE)}
+    assert len(named) > 100
+    missing = {
+        name
+        for name in named
+        if not (ROOT / name).exists() and not any(path.endswith(f"/{name}") for path in there)
+    }
+    assert missing == set()
+
 # Names that a part of a compiled unit defines: of functions, classes, variables and, with their
 # indentation, the values of enumerations.
 _DEFINED = re.compile(

@@ -43,6 +43,7 @@ from tests.doors import (
     CheckOptions,
     EventColumns,
     MemoryLimit,
+    QueryOptions,
     engine_of,
 )
 from tests.options import Examples, public_options, shown
@@ -57,7 +58,7 @@ MODULES = [
 
 PASSED_ON = {
     "mtlmon.tables.check_tables": (*OF_EVENTS, "key"),
-    "mtlmon.query": (*OF_ROWS, "max_memory"),
+    "mtlmon.query": tuple(QueryOptions.__annotations__),
     "mtlmon.check": tuple(CheckOptions.__annotations__),
     "mtlmon.RelationalMonitor.feed": OF_EVENTS,
 }
@@ -656,6 +657,29 @@ example("mtlmon.check", answer_file, {"wait": 0})(
 example("mtlmon.check", answer_file, {"wait": 5})(output=_Folder("other.txt"))
 example("mtlmon.check", answer_file)(checkpoint=_Folder("state"))
 
+
+def records_file(**options: Any) -> str:
+    """What is in the file of records."""
+    for name in ("out.txt", "other.txt"):
+        (Files.folder / name).unlink(missing_ok=True)
+    given = {"output": str(Files.folder / "out.txt"), **options}
+    mtlmon.query("unit s\nrelation r = rows", "r", ROWS, **given)
+    found = [Files.folder / name for name in ("out.txt", "other.txt")]
+    return str([one.read_bytes() if one.exists() else None for one in found])
+
+
+example("mtlmon.query", records_file)(output=_Folder("other.txt"), output_format="csv")
+example("mtlmon.query", asked)(csv_safe=True)
+_counted = "relation r = rows valid 9s where at > n\nconst n = 0"
+example("mtlmon.query", lambda **o: str(mtlmon.query(_counted, "r", ROWS, **o).to_pydict()))(
+    unit="m"
+)
+example(
+    "mtlmon.query",
+    lambda **o: str(mtlmon.query(_counted, "r", ROWS, **o).to_pydict()),
+    {"unit": "s"},
+)(set={"n": 10**9})
+
 OFTEN = parse_policies("unit s\natom often = count[0,5](p) > 1\npolicy a: often")
 WINDOW = parse_policies("unit s\nstream n = count[0,5](p)\npolicy a: n > 1\n")
 WINDOW_SHOWN = WINDOW.show(WINDOW.streams["n"].expression)
@@ -945,5 +969,19 @@ def test_what_is_refused_names_the_way(call: Callable[..., object], option: str)
     policy = "unit s\natom e(k) = p\npolicy a: e(x) IMPLIES ONCE e(x)"
     with pytest.raises(MtlmonError, match=REFUSED[option]):
         call(ROWS, policy, **{option: "k"})
-    with pytest.raises(MtlmonError, match=REFUSED[option]):
-        mtlmon.query("relation r = rows", "r", ROWS, **{option: "k"})
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("tiem", r"query\(\) has no option 'tiem'; did you mean 'time'\?"),
+        ("lateness", r"query\(\) has no option lateness, which mtlmon.check has"),
+        ("key", r"query\(\) has no option key, which mtlmon.check has"),
+        ("progress", r"query\(\) has no option progress, which is for terminals"),
+        ("shown", r"query\(\) has no option 'shown'"),
+    ],
+)
+def test_what_queries_do_not_take(option: str, message: str) -> None:
+    query: Any = mtlmon.query
+    with pytest.raises(TypeError, match=message):
+        query("relation r = rows", "r", ROWS, **{option: "k"})

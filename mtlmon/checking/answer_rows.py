@@ -1,4 +1,7 @@
-"""The rows of a log that answers of policies with variables are about, where they are corrected."""
+"""The rows of a log that answers of policies with variables are about, where they are corrected.
+
+It listens to the history of these policies, which names the rows.
+"""
 
 from __future__ import annotations
 

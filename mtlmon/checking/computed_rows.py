@@ -1,4 +1,7 @@
-"""Atoms of a text log that are computed, as rows of policies with variables."""
+"""Atoms of a text log that are computed, as rows of policies with variables.
+
+They become rows block by block, before the engine reads the time-points.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Atoms of policies with variables that depend on other rows, where these come late."""
+"""Atoms of policies with variables that depend on other rows, where these come late.
+
+A late partition computes them, as for policies without variables, and also admits the events. All
+events have their rows, and a column for each such atom marks where the rows count. A changed mark
+is a changed time-point.
+"""
 
 from __future__ import annotations
 

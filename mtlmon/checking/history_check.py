@@ -1,4 +1,13 @@
-"""Check policies on a log whose events may come late, and correct verdicts."""
+"""Check policies on a log whose events may come late, and correct verdicts.
+
+There is a history for each policy. A check takes the same batches of the same logs as `log_check`,
+with rows as they come (`tables/arrivals`), and gives changes to `changes`, which writes their lines
+together with those of verdicts. Only the histories decide which rows come too late, because that
+can depend on the key of a policy; the log writes these rows to the file of late rows.
+
+A history that admits rows does not tell how it names them. So with `--rows`, all histories follow
+one that does, by the number of each row among all rows, which tells equal rows apart.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,12 @@
-"""Forgets the keys of a check that have nothing left to remember."""
+"""Forgets the keys of a check that have nothing left to remember.
+
+A key is forgotten when its state can no longer be told apart from the initial state, whatever
+events still come. This is the case when nothing is pending, the configuration remembers nothing
+without bound (`is_transient` in `engine/table/configurations`), and the key has had no event for
+the configuration's *settling distance*. The search for such keys visits all keys, so it only
+happens when there are twice as many keys as after the last search. Each partition does so by
+itself. The remaining keys get new numbers, so that states, keys and open equivalences stay dense.
+"""
 
 from __future__ import annotations
 

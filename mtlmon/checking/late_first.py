@@ -1,4 +1,8 @@
-"""The first violation of a log whose events may come late: the earliest one that is final."""
+"""The first violation of a log whose events may come late: the earliest one that is final.
+
+It is the earliest violation that holds, once the bound of what is final is above it: below the
+bound nothing is open or can change.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""The rows of a log that verdicts are about, where verdicts are corrected."""
+"""The rows of a log that verdicts are about, where verdicts are corrected.
+
+They are kept until the bound of what is final is above them. A change has the row of its
+time-point: a user looks that row up, and it stays the same for all changes of the time-point, as
+its name does.
+"""
 
 from __future__ import annotations
 

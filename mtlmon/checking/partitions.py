@@ -1,4 +1,10 @@
-"""How the policies of a run divide a log into traces."""
+"""How the policies of a run divide a log into traces.
+
+Policies whose keys have the same columns form a *partition*, with a table of keys and numbers of
+traces of its own. A policy can also have events of its own, each with the index of the row that it
+comes with: `set_positions` brings the events of all policies into one order first. Without such
+events, the row is the position, and nothing is computed.
+"""
 
 from __future__ import annotations
 

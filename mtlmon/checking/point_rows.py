@@ -1,4 +1,8 @@
-"""The rows of time-points that are known by their numbers in the log."""
+"""The rows of time-points that are known by their numbers in the log.
+
+Answers of policies with variables have these numbers, so rows are kept in arrays, from the first
+time-point that some policy has not answered.
+"""
 
 from __future__ import annotations
 

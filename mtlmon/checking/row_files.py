@@ -1,4 +1,7 @@
-"""The files that the rows of a log come from, and how rows in them are named."""
+"""The files that the rows of a log come from, and how rows in them are named.
+
+Rows are named to people and programs by file and line, or by number where files have no lines.
+"""
 
 from __future__ import annotations
 

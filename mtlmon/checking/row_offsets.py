@@ -1,4 +1,9 @@
-"""The offsets of rows within their time-stamps, trace by trace, over all batches of a log."""
+"""The offsets of rows within their time-stamps, trace by trace, over all batches of a log.
+
+A policy on rows where a condition holds gets these rows only, but its verdicts have their offsets
+among all rows. `Streams.run` sets the offset in the state before each event; the engine stores
+names of time-points as they are, so gaps make no difference.
+"""
 
 from __future__ import annotations
 

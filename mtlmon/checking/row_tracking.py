@@ -1,4 +1,10 @@
-"""The rows of a log that verdicts are about."""
+"""The rows of a log that verdicts are about.
+
+Sources tell the origins of events (`Origins`) only if they are asked to (`track_rows`): text logs
+the lines that the scanner counts, tables those of `Block.line_of`, from which errors have theirs,
+too. Sorted rows carry their origins as two more words. The origins of undecided time-points are in
+a hash table (`drive/row_places`) from the event to the verdict.
+"""
 
 from __future__ import annotations
 

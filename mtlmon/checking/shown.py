@@ -1,4 +1,9 @@
-"""What is shown with violations: messages of triggers, and values of streams and windows."""
+"""What is shown with violations: messages of triggers, and values of streams and windows.
+
+What is shown is computed like atoms, by the same programs, and comes with the batch (`shown_of`). A
+trigger is decided at its own row, so messages wait in the order of rows until the verdicts are
+written. The values for explanations are computed only when the log is read again.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""Count how often the left sides of implications hold, by hidden policies."""
+"""Count how often the left sides of implications hold, by hidden policies.
+
+For `p IMPLIES q`, a check can have a *companion*, the policy `p` with the same key and time-points.
+Companions come after the policies, and the driver monitors them like policies, but keeps none of
+their verdicts. There are none unless a summary, a report, a tolerance or `--fail-on-vacuous` asks
+for them, and none with checkpoints for a summary alone: snapshots would then depend on whether
+there is a terminal.
+"""
 
 from __future__ import annotations
 

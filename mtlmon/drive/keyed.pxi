@@ -1,5 +1,8 @@
 # cython: language_level=3
-"""Monitor the events of many streams from arrays; each event carries its stream's number."""
+"""Monitor the events of many streams from arrays; each event carries its stream's number.
+
+`traces/at_rest` loads the state of the stream before an event, and saves it afterwards.
+"""
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.exc cimport PyErr_CheckSignals

@@ -11,6 +11,13 @@ PERF: no loop checks for signals here; the writer's owner marks the writer as id
 
 The global state belongs to the process, as signal handlers do, so do not nest calls of
 `install_last_resort`.
+
+This is the last of three mechanisms, each for what the one before cannot handle. While the command
+starts, the handlers of `mtlmon/_start.py` end the process, as there are no verdicts yet. Later,
+Python's handlers raise an exception (`cli/signals`). Native code lets them run: loops over events
+check for signals every 50 ms, and within an event the workspace does (`spend` in
+`engine/expressions/workspace`). The lines and verdict records that are written here do not change
+during an event.
 """
 
 from libc.errno cimport EINTR, errno

@@ -5,12 +5,16 @@ Each policy has its own monitors. The policies take turns, each processing a bat
 verdicts are then sorted by event, and by policy within an event.
 
 Policies that divide the log into the same streams form a partition; each partition numbers its
-streams by itself. By default, each row of a batch is an event of every policy. A policy can also
-have events of its own, each with its place among the rows. Events are in the order of their places,
-and at one place in the order of their time-stamps; the k-th events of several policies at one place
-and time-stamp count as one event. Policies that take ticks (`run_ticks`) have an event of each
-stream at each tick, and need only those where letters change; their events at one time-stamp are in
-the order of the streams, and those of one stream count as one event.
+streams by itself. So a stream is named by its policy and its number, and verdict records need no
+more than these. Verdicts that only time or the end of the log decides come partition by partition,
+because streams of different partitions have no common order.
+
+By default, each row of a batch is an event of every policy. A policy can also have events of its
+own, each with its place among the rows. Events are in the order of their places, and at one place
+in the order of their time-stamps; the k-th events of several policies at one place and time-stamp
+count as one event. Policies that take ticks (`run_ticks`) have an event of each stream at each
+tick, and need only those where letters change; their events at one time-stamp are in the order of
+the streams, and those of one stream count as one event.
 """
 
 from cpython.exc cimport PyErr_CheckSignals

@@ -1,10 +1,11 @@
 # cython: language_level=3
 """Find the row of a log that a verdict is about.
 
-A verdict names its time-point by time-stamp and offset. The rows of time-points without a verdict
-are kept in a hash table, and removed with the verdict: an equivalence is a verdict, too. So the
-table grows with the undecided time-points, as the engine does in `naive` mode, and with those whose
-equivalence is not resolved yet.
+A verdict names its time-point by policy, stream, time-stamp and offset. The rows of time-points
+without a verdict are kept in a hash table, and removed with the verdict: an equivalence is a
+verdict, too. So the monitors have to give all verdicts, one for each time-point, and those that are
+not wanted are left out here. The table grows with the undecided time-points, as the engine does in
+`naive` mode, and with those whose equivalence is not resolved yet.
 """
 
 from cython cimport final

@@ -4,6 +4,10 @@
 A stream comes to rest when an event leads its state back to where it was and has a verdict at once,
 and nobody wants such verdicts. From then on, each further tick with this letter would do the same.
 So these ticks are only counted, until another letter is given.
+
+Ticks of one time come in the order of streams, whether these rest or not. Streams with ticks are
+never forgotten: if one came back, neither its place in this order nor the number of its ticks would
+be known.
 """
 
 from cython cimport final

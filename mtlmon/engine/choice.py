@@ -1,10 +1,31 @@
 """Chooses the engine for a program: the queue network, or expressions over obligations.
 
-The queue network decides each temporal operator from the three truth values of its operands. This
-is as early as Boolean simplification unless an obligation occurs both as it is and negated: then
-its two occurrences can cancel out while it is undecided, which only expressions notice. Where
-operators wait for one another, noticing it can take any time, and only mode global does it. The
-choice depends on the formula and the mode, never on events.
+An engine of expressions gives each undecided time-point a Boolean function of obligations, and
+rewrites all of these functions at each event. That is what mode `global` is about. It is expensive
+where each time-stamp has expressions of its own: nested operators multiply windows, and closed
+windows have no order. A single event took up to 200 ms.
+
+In `local` and `naive` mode, time-points of different time-stamps are never compared, so a bounded
+formula needs no more than the truth of each operator just outside of each time-stamp. The queue
+network decides each temporal operator from the three truth values of its operands. This is as early
+as Boolean simplification unless an obligation occurs both as it is and negated: then its two
+occurrences can cancel out while it is undecided, which only expressions notice. Where operators
+wait for one another, noticing it can take any time, and only mode `global` does it.
+`docs/network.md` has the proofs and the cost.
+
+The network gets bounded formulas in which one operator that can wait is below another one, in
+`local` and `naive` mode, with up to `MOST_VARIABLES` of them. All variables of a formula are in one
+truth table, so a conjunction of seven rules of two operators each goes to expressions, although
+each rule alone would fit. Where no operator waits for another, placeholders make expressions
+cheaper than blocks, and a block may have as many classes as there are sets of rules. Nor does the
+network know that of two windows over the same operands, the one that ends first implies the other.
+So flat formulas with operators in both polarities, as `(EVENTUALLY[0,5] p) EQUIV q`, go to
+expressions.
+
+The choice depends only on the formula and the mode, and neither on the rate nor on anything that
+the log shows later. For the network may miss equivalences that follow from relations between its
+variables, but the output must be a function of formula, log and mode, and the output for a prefix
+of the log must be a prefix of the whole output.
 """
 
 from __future__ import annotations

@@ -1,4 +1,12 @@
-"""Methods that refuse to run while another call of the same object is active."""
+"""Methods that refuse to run while another call of the same object is active.
+
+Native classes enter their `Guard` themselves (`structures/guard`); methods of Python classes are
+`@guarded`. A guarded method calls only unguarded functions of its own object.
+
+`tests/public_objects.py` lists all such classes and how to call their methods. The tests of
+threads, copies and forged snapshots use this list, and fail if a documented class is missing from
+it.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,15 @@
 
 The words are the canonical form of the state, of the queue network or of expressions. They mean the
 same in every workspace and with every transition table. Snapshots are made of the same words.
+
+Copied, restored and undisturbed states have equal words, and states with equal words answer
+everything alike. The clock and the name of the last event are compared, too; counters are not.
+States that answer alike need not be equal: the form does not remove everything that makes no
+difference. Only BDDs keep the order of their variables, which depends on the past. So where words
+with BDDs differ, both are read into one workspace, where equal functions have equal numbers.
+
+Saving leaves a state in its configuration, and loading a state of the network finds its
+configuration again, so that the events that follow are looked up.
 """
 
 from cython cimport final

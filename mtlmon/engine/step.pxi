@@ -4,6 +4,13 @@
 The values at the current time-point are expressions over obligations about later ones. An event
 gives every previous variable an *image*: the expression over the new variables that it equals.
 Everything stored is rewritten by these images, each stored expression once.
+
+An event's verdicts come at that event: values are functions of the obligations *after* the present
+event, and not of the next time-stamp, as in the paper (its refinement in 5.4).
+
+Times are unsigned numbers of 64 bits, so that time-stamp plus bound, each below 2^63, cannot
+overflow. Ends of windows saturate at 2^63-1, the largest time-stamp; a window that would begin
+later is empty.
 """
 
 from cython cimport final

@@ -5,6 +5,9 @@ on Lasso Words" (ATVA 2018) and L. Lima, A. Herasimau, M. Raszyk, D. Traytel, S.
 Online Monitoring of Metric Temporal Logic" (TACAS 2023). It has additional rules for the operators
 that these define by others, so that a proof is about the formula as it was written, and for
 constants that decide a formula before further events are known.
+
+Proofs for neighbouring time-points are parts of one shared list. So nested operators, whose trees
+have sizes that are products of their windows, take memory linear in the trace.
 """
 
 from __future__ import annotations

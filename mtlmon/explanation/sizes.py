@@ -7,6 +7,9 @@ absolute value, and 0 if the trace does not decide the formula.
 
 Operators that are each other's negations, up to the signs of their operands, share their rules:
 ALWAYS, HISTORICALLY, RELEASE, TRIGGER and WEAK_UNTIL are computed with all signs inverted.
+
+Values are Kleene's: a verdict that follows only from comparing two undecided subformulas has no
+proof, and the error says so.
 """
 
 from __future__ import annotations

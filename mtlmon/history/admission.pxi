@@ -1,7 +1,8 @@
 # cython: language_level=3
 """Arrivals: which are admitted, which are known already, and what they take back.
 
-Which rows are refused and what they mean depends on their order alone, and not on batches.
+Ids, retractions that wait for their events, and counted intervals are handled here. Which rows are
+refused and what they mean depends on their order alone, and not on batches.
 """
 
 from collections import deque

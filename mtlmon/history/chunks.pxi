@@ -1,9 +1,15 @@
 # cython: language_level=3
 """The events of a trace in the order of the history, in chunks.
 
-A chunk has events, or time passes at its start, or both. Events of one time-stamp may stand in
-several chunks. A late event goes to the last chunk that begins no later than the event, behind all
-events of its time-stamp, so no other event gets another name.
+A chunk has events with their verdicts, or time passes at its start, or both; and it has the state
+of the engine at its start, as words (`engine/saved`). It has as many events as its state has words,
+and at least 8, so states at most double the memory. Time that passes without an event begins a
+chunk.
+
+Events of one time-stamp may stand in several chunks. A late event goes to the last chunk that
+begins no later than the event, behind all events of its time-stamp, so no other event gets another
+name. A retracted event stays in its chunk with a mark and is not judged, so its name is never given
+again.
 """
 
 from libc.stddef cimport size_t

@@ -2,8 +2,9 @@
 """Histories that do not admit events themselves, but follow others that do not judge them.
 
 Letters that depend on other events are known only once it is known which events there are. So one
-object of histories admits the events of a log and gives them their names, and others judge them
-under these names. They hear which letters have changed, and which events are time-points of theirs.
+object of histories admits the events of a log and gives them their names, with numbers for their
+contents, and others judge them under these names. They hear which events are new, which time-points
+have other letters, and which are withdrawn or no longer chosen.
 """
 
 from cpython.bytes cimport PyBytes_FromStringAndSize

@@ -1,4 +1,9 @@
-"""Passes time-points of MonPoly's logs to the engine of policies with variables."""
+"""Passes time-points of MonPoly's logs to the engine of policies with variables.
+
+The log's end is one more time-point; `RelationalRun.end_with_point` leaves its answers out. A
+checkpoint is at the beginning of the first time-point that is not complete, so it needs no state of
+the reader but numbers of lines.
+"""
 
 from __future__ import annotations
 

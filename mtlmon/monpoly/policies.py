@@ -1,4 +1,12 @@
-"""Reads a signature and a formula as files of MonPoly into a policy file of ours."""
+"""Reads a signature and a formula as files of MonPoly into a policy file of ours.
+
+All that comes after reading is shared. The language has a parser of its own, as its operators bind
+differently and its formulas reach differently far, and types of its own, which decide what `/`
+means before our types are found. Where our language lacks something, the translation expresses it
+by other means if possible: an aggregate of nothing becomes an OR, groups of a pattern become
+equalities, and different variables of one name get different names. Only functions are new: the
+*conversions* of `policy/predicates/conversions`, which Python computes, row by row.
+"""
 
 from __future__ import annotations
 

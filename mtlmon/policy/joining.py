@@ -1,8 +1,8 @@
 """Joins policy files that have been read into one, which a run takes like any other.
 
 Each file keeps its scope: a name that is declared in one file, and declared or used in another,
-gets the name of its file before it. What the log provides has one name for all: columns, atoms of
-the log, and atoms with arguments whose rows are in the log.
+gets the name of its file before it, and no other name does. What the log provides has one name for
+all: columns, atoms of the log, and atoms with arguments whose rows are in the log.
 """
 
 from __future__ import annotations

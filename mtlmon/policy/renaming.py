@@ -1,4 +1,9 @@
-"""Moves formulas and expressions of one policy file into a file that joins several."""
+"""Moves formulas and expressions of one policy file into a file that joins several.
+
+Only names that clash are renamed. Nodes are built anew. If the zone of a file is not that of the
+run, functions of times get it. Spans of nodes are moved into one `JoinedText`: `formula_error`
+finds the file and the line of a position in it, so errors need not know how many files there are.
+"""
 
 from __future__ import annotations
 

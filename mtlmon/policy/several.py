@@ -1,4 +1,9 @@
-"""Reads several policy files for one run: what their settings are, what sets their constants."""
+"""Reads several policy files for one run: what their settings are, what sets their constants.
+
+The files are read one by one, each with its own scope, and then joined (`joining`) into one
+`PolicyFile`, which all later parts use like any other. If the keys of files differ, each policy
+gets the key of its file; assumptions remember the keys that they are about.
+"""
 
 from __future__ import annotations
 

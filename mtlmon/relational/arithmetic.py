@@ -2,7 +2,8 @@
 
 Integers overflow, and in files of MonPoly a division by 0 is an error. So what calculates is
 evaluated for the valuations that all other conjuncts leave, then in the order in which it is
-written.
+written. The planner tries conditions earlier where rows are added or wait, and keeps rows for which
+they overflow.
 """
 
 from __future__ import annotations

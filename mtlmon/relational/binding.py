@@ -4,6 +4,11 @@ A subformula is evaluated under some variables that are bound already, and binds
 binds its arguments, an equality one side, and a negation or other comparison nothing. The operands
 of temporal operators and aggregates are evaluated alone, as their rows are remembered. No function
 is recursive: those that would be are generators, which `run` drives.
+
+If a formula cannot be evaluated, equivalences move the conditions that an operand of a temporal
+operator needs from outside out of the operand (`outside`). Errors still name a part that the user
+wrote, and explanations show the text as written. A property compares the analysis with the
+reference: a value that is nowhere in the log satisfies no formula that is accepted.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 `ALWAYS (request IMPLIES EVENTUALLY EXISTS u. login(u))` has no free variables. Its maximal closed
 subformulas with bounded future are evaluated like other policies; what they make true at each
-time-point is an event for an ordinary monitor.
+time-point is an event for an ordinary monitor. The verdicts become answers, in order.
 """
 
 from __future__ import annotations

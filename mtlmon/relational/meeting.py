@@ -3,6 +3,7 @@
 `ONCE[0,9] EXISTS m. approve(m, f) AND manages(m, u)` would copy each approval for all users of its
 manager. Instead, approvals are remembered by themselves, with their time-points, and for each row
 of `manages` the spans in which it held; an approval counts for a user if it came in such a span.
+Lets are expanded, and all bound variables named apart, before that.
 """
 
 from __future__ import annotations

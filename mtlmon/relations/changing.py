@@ -1,4 +1,8 @@
-"""The times at which a relation changes, as a whole or for each value of some columns."""
+"""The times at which a relation changes, as a whole or for each value of some columns.
+
+They are the ticks of `on changes of R`. The changes of a table are known at once, and those of rows
+up to the watermark, where records that reach it are compared with those that go on.
+"""
 
 from __future__ import annotations
 

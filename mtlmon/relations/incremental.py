@@ -3,6 +3,7 @@
 What is valid up to a watermark does not change any more. So each batch is evaluated between the
 last watermark and the next one, on records that are cut there: operators of snapshots are the same
 at each instant, wherever time is cut. At last, the pieces on both sides of a cut become one record.
+So batches need no operators of their own.
 """
 
 from __future__ import annotations

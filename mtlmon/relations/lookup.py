@@ -1,4 +1,10 @@
-"""Look-ups in a relation: the record that is valid at a time and has some values."""
+"""Look-ups in a relation: the record that is valid at a time and has some values.
+
+`limits[road].max` is a function of the row's time and of keys. So it is part of the one language of
+expressions, and every part that compiles expressions has it, including windows and ticks
+(`Environment.relations`). Rows get a column of their time-stamps for it. Records are sorted by key
+and start (`segments`), so only those of the row's key are searched.
+"""
 
 from __future__ import annotations
 

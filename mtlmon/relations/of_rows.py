@@ -1,4 +1,10 @@
-"""Relations of the log's own rows in which expressions look values up."""
+"""Relations of the log's own rows in which expressions look values up.
+
+Such a relation is a `Query` that is advanced batch by batch. Rows are held back until their time
+has passed, before streams see them (`tables/row_relations`), so an expression that reads it counts
+as depending on other rows. Checkpoints need not contain the rows that wait, because such a resumed
+run reads the log from its beginning.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Which columns of a table a relation can be evaluated by, one part of the rows after the other."""
+"""Which columns of a table a relation can be evaluated by, one part of the rows after the other.
+
+All records that meet are equal in such columns. Each operator removes the columns in which records
+that meet can differ, and Spark splits the rows by a hash of the remaining ones.
+"""
 
 from __future__ import annotations
 

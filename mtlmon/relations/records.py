@@ -1,4 +1,11 @@
-"""Records with their validity, as columns of Arrow and arrays of times."""
+"""Records with their validity, as columns of Arrow and arrays of times.
+
+This follows J. Krämer, B. Seeger, "A Temporal Foundation for Continuous Queries over Data Streams"
+(COMAD 2005). `valid`, `where`, `select`, `union` and `join` are defined for each record or pair of
+records. All other operators are defined by how often each value is valid at each instant. They give
+as few records as possible, of which the first to start is the first to end. So results are
+functions of the input, and two equal relations print equal.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,21 @@
 """Relations of the log's own rows, where rows come late or are taken back.
 
-The rows of the whole log are in chunks, in the order of time, each with the states of the relations
-at its start. A late row goes into its chunk; relations are evaluated again from the start of that
-chunk on, up to a chunk whose state is what it was. What they say of the time in between is
-replaced, and tells where look-ups find something else.
+A relation of the log's rows is over all keys, so it is corrected for the whole log before any
+stream. The rows of the log are in chunks, in the order of time, each with the states of the
+relations at its start. Such a state costs nothing to keep: a query replaces what it remembers, and
+changes none of it. Chunks begin at watermarks. A late row goes into its chunk; relations are
+evaluated again from the start of that chunk on, up to a chunk whose state is what it was. What they
+say of the time in between is replaced, and tells where look-ups find something else (`touching`).
+
+A look-up is at the row's time, and two things follow. Rows of the largest time-stamp wait, as in a
+log in order, since further rows of that time would change them without being late. And relations
+must be known as far back as rows are computed again: the first chunk of a key with few rows is cut
+at the bound of admission once it begins more than the lateness below it. Rows that wait for later
+values go on waiting in the state of this chunk. Rows that were let go by rows behind the cut stay
+with the chunk, because these can still be taken back.
+
+All partitions take in the same rows, so relations get them from only one of them. With clocks of
+keys, no time of a relation would ever be known.
 """
 
 from __future__ import annotations

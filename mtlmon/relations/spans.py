@@ -1,4 +1,10 @@
-"""What a relation says of one time after another, where that can change afterwards."""
+"""What a relation says of one time after another, where that can change afterwards.
+
+Changes of relations of the log's rows are found in what the relations say from one watermark to the
+next, so they always fit the rows that are known so far. The spans of batches are merged, and
+records that were cut between two batches become whole again; otherwise each batch would keep all
+records that are valid.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Finds the rows whose look-ups find something else, as relations have changed."""
+"""Finds the rows whose look-ups find something else, as relations have changed.
+
+The difference between what a relation said before and says now is again a relation. So `exists` on
+this difference, with the keys of a look-up, tells which rows of which traces to compute again. If
+keys are values of streams, all rows of those times are computed again.
+"""
 
 from __future__ import annotations
 

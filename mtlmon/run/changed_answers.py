@@ -75,7 +75,7 @@ class AnswerOutput(ChangedOutput):
                 numbers = np.arange(len(batch.changes), dtype=np.uint64)
                 tails = row_endings(origins.of(numbers), origins.files)
             self.writer.write(b"".join(self.lines.lines(batch.changes, tails)))
-            if batch.final_below is not None and self.options.verdicts != "first":
+            if batch.final_below is not None and self.options.judging.verdicts != "first":
                 self.writer.write(self.lines.bound(batch.final_below))
 
     def close(self) -> None:
@@ -103,10 +103,10 @@ class TableOfAnswers(ChangedOutput):
             made = self.check.history.plan
             origins = self.check.origins
             rows = valuation_table(
-                made, self.source.times, self.options.verdicts, origins, more=CHANGE_COLUMNS
+                made, self.source.times, self.options.judging.verdicts, origins, more=CHANGE_COLUMNS
             )
             table = ChangedValuations(made, rows, self.final, self.check.key_points)
-            self.made = answer_output(table, self.options)
+            self.made = answer_output(table, self.options.output)
             continue_table(self.made, self.size, self.options)
         return self.made
 

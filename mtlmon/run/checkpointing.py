@@ -1,9 +1,14 @@
 """Monitor a log with checkpoints, and continue from a checkpoint.
 
 A checkpoint records how much of the log has been monitored, the state of the monitors after that
-part, and the size of its verdicts. The verdicts are on disk before the checkpoint is. A run that
-continues from the checkpoint truncates the verdicts to that size. So no verdict is lost and none
-comes twice, whenever the previous process was killed.
+part, and the size of its verdicts. The run first synchronizes the verdicts to disk; then it writes
+the checkpoint. A run that continues from the checkpoint truncates the verdicts to that size. So no
+verdict is lost and none comes twice, whenever the previous process was killed. The checkpoint
+contains the edges of these verdicts and the place of their file. So a run truncates only the file
+that the verdicts were written to; any other file must be a copy that ends with them.
+
+The last line or row may lack a line feed. The run writes the last checkpoint before it, and before
+the end time takes effect, because both may change when the log grows.
 
 The pump handles signals between two pieces of work, so that it can write a last checkpoint. If a
 piece of work takes too long, the signal interrupts it, and the previous checkpoint remains the last
@@ -127,10 +132,10 @@ class CheckpointingPump(Pump):
     ) -> None:
         super().__init__(work, verdicts, signals, progress)
         self.checkpointed = work
-        assert options.checkpoint is not None
-        self.file = CheckpointFile(options.checkpoint)
-        self.resumes = options.resume
-        self.unit, self.interval = options.checkpoint_every or DEFAULT_INTERVAL
+        assert options.checkpoint.path is not None
+        self.file = CheckpointFile(options.checkpoint.path)
+        self.resumes = options.checkpoint.resume
+        self.unit, self.interval = options.checkpoint.every or DEFAULT_INTERVAL
         if self.unit == "events":
             work.work_in_small_steps(int(self.interval))
         self.output_edges = FileEdges(verdicts.read_at)
@@ -162,7 +167,12 @@ class CheckpointingPump(Pump):
             WriteFailure: the file for the verdicts cannot be locked.
         """
         path = self.file.path
-        used = [options.output, *options.formula_files, options.explain_output, *options.logs]
+        used = [
+            options.output.path,
+            *options.policies.files,
+            options.reporting.explain_output,
+            *options.log.paths,
+        ]
         if any(other and os.path.realpath(other) == path for other in used) or (
             os.path.exists(path)
             and any(os.path.samestat(os.stat(path), log) for log in self.checkpointed.logs)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from mtlmon.checking.explaining import Violation
     from mtlmon.checking.row_files import RowPlace
     from mtlmon.run.findings import Findings
-    from mtlmon.run.spec import RunSpec
+    from mtlmon.run.spec import Log, RunSpec
     from mtlmon.tables import TableEvents
 
     # the name of a file, and its rows with the lines that they begin on
@@ -34,17 +34,17 @@ __all__ = [
 ]
 
 
-def check_context(source: TextLog | TableEvents | None, options: RunSpec) -> None:
+def check_context(source: TextLog | TableEvents | None, log: Log) -> None:
     """Fail early if rows around violations cannot be shown.
 
     Args:
         source: the log; None for a text log.
-        options: the options of the run.
+        log: how the log is read.
 
     Raises:
         RunError: a log is not a file whose rows are text.
     """
-    if STANDARD_STREAM in options.logs:
+    if STANDARD_STREAM in log.paths:
         raise RunError(
             "--context reads the log again: name a file, as standard input cannot be reopened"
         )
@@ -110,14 +110,14 @@ def show_rows(
     for name, texts in files:
         if name not in wanted:
             continue
-        before, after = options.context
+        before, after = options.reporting.context
         for line in context_lines(name, texts, wanted[name], before, after, is_first=is_first):
             options.host.say(f"{line}\n")
         is_first = False
     if ticks:
         options.host.note(f"{plural(ticks, 'violation')} at ticks, which are no rows")
-    if total > options.explain_limit:
-        shown = plural(options.explain_limit, "violation")
+    if total > options.reporting.explain_limit:
+        shown = plural(options.reporting.explain_limit, "violation")
         options.host.note(f"the rows above are those of {shown}; there are more (--explain-limit)")
 
 

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from mtlmon.run.pump import EndTime
     from mtlmon.run.revised_report import RevisedReport
     from mtlmon.run.running import Steps
-    from mtlmon.run.spec import RunSpec
+    from mtlmon.run.spec import Judging, RunSpec
     from mtlmon.syntax.formula import Formula
 
 __all__ = [
@@ -69,9 +69,9 @@ def require_correctable(file: Formula | PolicyFile, options: RunSpec) -> None:
         file: the formula or the policies.
         options: the options of the run.
     """
-    if options.idle is not None and options.clock == "key":
+    if options.times.idle is not None and options.times.clock == "key":
         raise refusal("--idle and --clock key", of_clock=True)
-    if options.advance_every is not None:
+    if options.times.advance_every is not None:
         raise refusal("--advance-every")
     require_explainable(options)
     if isinstance(file, PolicyFile):
@@ -93,17 +93,17 @@ def require_correctable_policies(file: PolicyFile, options: RunSpec) -> None:
         if policy.is_first_order:
             continue
         name = visible(policy.name or "")
-        if policy.message is not None and options.output_format != "text":
+        if policy.message is not None and options.output.format != "text":
             raise refusal(f"messages of triggers, as {name}, in tables")
-        if options.clock == "key" and waits(policy):
+        if options.times.clock == "key" and waits(policy):
             what = f"--clock key where rows wait for later values, as in {name}"
             raise refusal(what, of_clock=True)
-        if options.clock == "key" and has_ticks(file, policy):
+        if options.times.clock == "key" and has_ticks(file, policy):
             raise RunError(
                 f"--clock key does not work with ticks, as in policy {name}: a tick comes when the "
                 "time of the whole log has passed it; leave it out, and all keys share that time"
             )
-        if options.clock == "key" and (relation := row_relation(file, policy)) is not None:
+        if options.times.clock == "key" and (relation := row_relation(file, policy)) is not None:
             raise RunError(
                 f"--clock key does not work with relations made of rows of the log, as {relation} "
                 f"in policy {name}: rows of any time may still come with other keys, and change "
@@ -111,16 +111,16 @@ def require_correctable_policies(file: PolicyFile, options: RunSpec) -> None:
             )
 
 
-def fails_without_variables(check: HistoryCheck, options: RunSpec) -> bool:
+def fails_without_variables(check: HistoryCheck, judging: Judging) -> bool:
     """Whether policies without variables are violated, as verdicts are now."""
-    if options.fail_on_vacuous and never_triggered(check):
+    if judging.fail_on_vacuous and never_triggered(check):
         return True
     return any(
         is_violated(policy, counts, triggered)
         for policy, counts, triggered in zip(
             check.policies, check.counts, check.triggered, strict=True
         )
-        if policy.is_at_least(options.fail_on)
+        if policy.is_at_least(judging.fail_on)
     )
 
 
@@ -162,18 +162,20 @@ def history_check(
     return HistoryCheck(
         policies,
         # all modes have the same Boolean verdicts, this one for every time-point
-        "naive" if options.resolve else options.mode,
+        "naive" if options.judging.resolve else options.judging.mode,
         bounds,
         memory=memory,
-        clock=options.clock or "all",
-        key=options.key_columns,
-        bdd=options.bdd,
+        clock=options.times.clock or "all",
+        key=options.log.key_columns,
+        bdd=options.judging.bdd,
         counts_triggered=(
-            options.fail_on_vacuous or counts_triggered or options.report is not None
+            options.judging.fail_on_vacuous
+            or counts_triggered
+            or options.reporting.report is not None
         ),
-        equality=options.op is not None and options.id is None,
-        unmatched="error" if options.on_error == "stop" else "count",
-        tracks_rows=options.rows,
+        equality=options.log.op is not None and options.log.id is None,
+        unmatched="error" if options.log.on_error == "stop" else "count",
+        tracks_rows=options.output.rows,
     )
 
 
@@ -208,7 +210,7 @@ class CorrectingWork(LateWork):
         super().__init__(check, source, output, late, logs, options)
         self.revised = revised
         self.first: FirstChanges | None = None
-        if options.verdicts == "first":
+        if options.judging.verdicts == "first":
             self.first = FirstChanges(has_keys=any(one is not None for one in source.key_tables))
 
     @property
@@ -242,7 +244,7 @@ class CorrectingWork(LateWork):
             self.output.put(self.check.verdicts)
 
     def fails(self) -> bool:
-        return fails_without_variables(self.check, self.options)
+        return fails_without_variables(self.check, self.options.judging)
 
     def report_end(self) -> None:
         """Mention what the changes do not show."""
@@ -275,7 +277,7 @@ class CorrectingWork(LateWork):
         restore_keys(self.source, parts, self.check.key_counts)
 
     def restore_output(self, size: int) -> None:
-        if self.output is None or self.options.output_format == "text":
+        if self.output is None or self.options.output.format == "text":
             return
         from mtlmon.tables.change_tables import ChangeTable
         from mtlmon.tables.json_rows import JsonRowsOutput
@@ -288,7 +290,7 @@ class CorrectingWork(LateWork):
 
     def settings(self) -> list[tuple[str, object]]:
         columns = list(map(list, self.check.partitions.columns))
-        rows = self.options.rows
+        rows = self.options.output.rows
         return [
             *super().settings(),
             ("with other keys", columns),
@@ -308,20 +310,20 @@ def correct_logs(file: Formula | PolicyFile, options: RunSpec) -> Steps:
         RunError: a file cannot be read or written, or a length of time does not fit.
         MtlmonError: a line or row cannot be read, or the engine has reached a limit.
     """
-    if isinstance(file, PolicyFile) and not options.is_table:
+    if isinstance(file, PolicyFile) and not options.log.is_table:
         require_no_columns(file, options)
     policies = policies_of(file)
     reasons = Reasons(file, options)
-    memory = MemoryLimit(options.max_memory, options.option_names)
+    memory = MemoryLimit(options.limits.max_memory, options.option_names)
     check = history_check(policies, options, lambda: bounds_of(options, source), memory)
-    if not options.resolve:
+    if not options.judging.resolve:
         note_modes(policies, check.modes, options)
-    if not options.is_table:
+    if not options.log.is_table:
         require_no_keys(check.partitions, file, options)
     late: LateLines | LateFile | None = None
     source: Source
-    if options.is_table:
-        late = found = late_file(options, keeps=options.checkpoint is not None)
+    if options.log.is_table:
+        late = found = late_file(options, keeps=options.checkpoint.path is not None)
         source = open_table_source(
             options,
             check.atoms,
@@ -334,14 +336,14 @@ def correct_logs(file: Formula | PolicyFile, options: RunSpec) -> Steps:
         check.streams, check.inputs = source.streams, lambda batch: batch.inputs
         check.relations = source.relations
     else:
-        log = open_log(options.log)
+        log = open_log(options.log.path)
         atoms, streams = text_atoms(
             check.atoms,
             check.atoms_of_partitions,
             file,
             log.name,
             {},
-            options.on_error,
+            options.log.on_error,
             check.memory,
         )
         if streams is not None:
@@ -349,7 +351,7 @@ def correct_logs(file: Formula | PolicyFile, options: RunSpec) -> Steps:
         source = TextLog(
             log,
             atoms,
-            skip_errors=options.on_error == "skip",
+            skip_errors=options.log.on_error == "skip",
             memory=check.memory,
             in_any_order=True,
         )
@@ -363,7 +365,7 @@ def correct_logs(file: Formula | PolicyFile, options: RunSpec) -> Steps:
     def summary(seconds: float, events_before: int) -> str:
         return correcting_summary(check, source, seconds, events_before)
 
-    if options.rows:
+    if options.output.rows:
         source.track_rows()
     with closing(source):
         status = yield from run_late_work(source, options, reasons, make, summary)
@@ -383,13 +385,13 @@ def open_report(
         RunError: its file has another use, or cannot be written.
         MtlmonError: a package that reports need is not installed.
     """
-    if options.report is None:
+    if options.reporting.report is None:
         return None
     from mtlmon.run.findings import check_findings
     from mtlmon.run.relation_findings import can_reread
     from mtlmon.run.revised_report import RevisedReport
 
-    is_rereadable = can_reread(logs, options)
+    is_rereadable = can_reread(logs, options.log)
     check_findings(options, logs)
     return RevisedReport(check, source, list(logs), options, file, can_reread=is_rereadable)
 
@@ -400,15 +402,15 @@ def make_output(check: HistoryCheck, source: Source, options: RunSpec) -> Change
     Raises:
         RunError: the output is binary, but would go to a terminal.
     """
-    if options.verdicts == "none":
+    if options.judging.verdicts == "none":
         return None
     names = [policy.name for policy in check.policies]
     keys = TraceKeys(check.partitions, tuple(source.key_tables))
-    if options.output_format == "text":
+    if options.output.format == "text":
         from mtlmon.run.time_stamps import iso_times
 
         return ChangeLines(
-            names, keys, options.verdicts, iso_times(options, source.times), check.origins
+            names, keys, options.judging.verdicts, iso_times(options, source.times), check.origins
         )
     from mtlmon.checking.policy_facts import PolicyFacts
     from mtlmon.tables.change_tables import CHANGE_COLUMNS, ChangeTable
@@ -418,4 +420,4 @@ def make_output(check: HistoryCheck, source: Source, options: RunSpec) -> Change
     verdicts = VerdictTable(
         names, keys, source.times, row_tracker=check.origins, facts=facts, more=CHANGE_COLUMNS
     )
-    return answer_output(ChangeTable(verdicts, options.verdicts), options)
+    return answer_output(ChangeTable(verdicts, options.judging.verdicts), options.output)

@@ -84,7 +84,7 @@ class MixedLines:
         keys = TraceKeys.of_log(plain.partitions, source.key_tables)
         times = iso_times(options, source.times)
         names = [policy.name for policy in plain.policies]
-        self.plain = ChangeLines(names, keys, options.verdicts, times, plain.origins)
+        self.plain = ChangeLines(names, keys, options.judging.verdicts, times, plain.origins)
         self.others = AnswerOutput(check.others, source, options, keys.partitions.all_columns)
 
     def put(self, rows: Sequence[MixedChange]) -> None:
@@ -116,13 +116,13 @@ class MixedTable:
         plain = check.plain
         keys = TraceKeys.of_log(plain.partitions, source.key_tables)
         self.table: JoinedChanges = JoinedChanges(
-            plain.policies, keys, source.times, options.verdicts, plain.origins
+            plain.policies, keys, source.times, options.judging.verdicts, plain.origins
         )
-        self.output: RowOutput[list[MixedChange]] = answer_output(self.table, options)
+        self.output: RowOutput[list[MixedChange]] = answer_output(self.table, options.output)
 
     def know_plan(self) -> None:
         """Let the table know its columns."""
-        verdicts = self.options.given_verdicts or "false"
+        verdicts = self.options.judging.given_verdicts or "false"
         others = self.check.others
         made = others.history.plan
         self.table.know_plan(made, verdicts, others.origins, others.key_points)
@@ -153,7 +153,7 @@ class CorrectedMixed(RelationWork["MixedChange"]):
     revised: RevisedMixedReport | None
 
     def fails(self) -> bool:
-        return super().fails() or fails_without_variables(self.check.plain, self.options)
+        return super().fails() or fails_without_variables(self.check.plain, self.options.judging)
 
     def report_end(self) -> None:
         """Mention what the changes do not show."""
@@ -193,44 +193,44 @@ def correct_mixed(
         made: the plan without these.
         reasons: explains the violations that hold at the end, if that is wanted.
     """
-    memory = MemoryLimit(options.max_memory, options.option_names)
+    memory = MemoryLimit(options.limits.max_memory, options.option_names)
     policies = [policy for policy in file.policies if not policy.is_first_order]
     plain = history_check(policies, options, lambda: bounds_of(options, source), memory)
-    if not options.resolve:
+    if not options.judging.resolve:
         note_modes(policies, plain.modes, options)
     late: LateLines | LateFile | None = None
     source: Source
-    if not options.is_table:
+    if not options.log.is_table:
         require_no_conditions(file, options)
         require_no_keys(plain.partitions, file, options)
         source, events, others = open_text(file, options, plain, made)
         late = late_lines(options, source)
     else:
-        late = late_file(options, keeps=options.checkpoint is not None)
+        late = late_file(options, keeps=options.checkpoint.path is not None)
         source, others = table_source(file, options, plain, late, plan_for)
         events = None
     first = None
-    if options.verdicts == "first":
+    if options.judging.verdicts == "first":
         first = FirstOfHistories(
             [policy.is_find for policy in others.policies],
             has_keys=any(plain.partitions.columns),
-            by_stamp=options.time_points == "stamp",
+            by_stamp=options.log.time_points == "stamp",
         )
-    both = MixedHistories(plain, others, first, keeps_all=options.report is not None)
+    both = MixedHistories(plain, others, first, keeps_all=options.reporting.report is not None)
 
     def make(logs: Mapping[str, os.stat_result]) -> CorrectedMixed:
         output: MixedLines | MixedTable | None = None
-        if options.output_format == "text" and options.verdicts != "none":
+        if options.output.format == "text" and options.judging.verdicts != "none":
             output = MixedLines(both, source, options)
-        elif options.verdicts != "none":
+        elif options.judging.verdicts != "none":
             output = MixedTable(both, source, options)
         work = CorrectedMixed(both, others, source, events, output, late, logs, options)
-        if options.report is not None:
+        if options.reporting.report is not None:
             from mtlmon.run.findings import check_findings
             from mtlmon.run.relation_findings import can_reread
             from mtlmon.run.revised_mixed_report import RevisedMixedReport
 
-            is_rereadable = can_reread(logs, options)
+            is_rereadable = can_reread(logs, options.log)
             check_findings(options, logs)
             work.revised = RevisedMixedReport(
                 both, source, list(logs), options, file, can_reread=is_rereadable
@@ -240,7 +240,7 @@ def correct_mixed(
     def summary(seconds: float, events_before: int) -> str:
         return mixed_corrections_summary(both, source, seconds, events_before)
 
-    if options.rows:
+    if options.output.rows:
         source.track_rows()
     with closing(source):
         return (yield from run_late_work(source, options, reasons, make, summary))
@@ -250,14 +250,14 @@ def open_text(
     file: PolicyFile, options: RunSpec, plain: HistoryCheck, made: Plan
 ) -> tuple[TextLog, RowEvents, ValuationCheck]:
     """Open a text log; return what reads its rows, and what checks policies with variables."""
-    log = open_log(options.log)
+    log = open_log(options.log.path)
     atoms, streams = text_atoms(
         plain.atoms,
         plain.atoms_of_partitions,
         file,
         log.name,
         {},
-        options.on_error,
+        options.log.on_error,
         plain.memory,
     )
     if streams is not None:
@@ -308,7 +308,7 @@ def table_source(
     def make(bounds: Bounds) -> PointHistory:
         made = plan_for(source.schema, source.looked_up)
         conditions = conditions_of_tables(source, traces.whole)
-        name_points(traces, made, source, others, conditions, options)
+        name_points(traces, made, source, others, conditions, options.log)
         return history_for(made, bounds, options, others, conditions)
 
     def rows_of(history: PointHistory) -> RelationRows:

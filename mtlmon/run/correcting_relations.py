@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from mtlmon.run.files import LogFile
     from mtlmon.run.policy_work import Source
     from mtlmon.run.running import Steps
-    from mtlmon.run.spec import RunSpec
+    from mtlmon.run.spec import Log, RunSpec
     from mtlmon.streams.atoms import StreamAtoms
     from mtlmon.tables import TableEvents
     from mtlmon.tables.relations import RelationRows
@@ -65,13 +65,17 @@ __all__ = ["correct_relations", "require_correctable_relations"]
 
 def require_correctable_relations(options: RunSpec) -> None:
     """Raise RunError if the answers of policies with variables cannot be corrected."""
-    if options.slices is not None:
+    if options.judging.slices is not None:
         raise refusal("--slices")
-    if options.clock == "key":
+    if options.times.clock == "key":
         what = "--clock key for policies with variables, for which the log has one time"
         raise refusal(what, of_clock=True)
-    if options.rows and options.time_points == "stamp" and (options.op or options.id):
-        given = "--op" if options.op else "--id"
+    if (
+        options.output.rows
+        and options.log.time_points == "stamp"
+        and (options.log.op or options.log.id)
+    ):
+        given = "--op" if options.log.op else "--id"
         raise RunError(
             f"--rows does not work with --time-points stamp and {given}: a verdict names the first "
             "row of its time-point, and would have to name another one if that row is taken back; "
@@ -141,9 +145,9 @@ def conditions_of_tables(source: TableEvents, partition: int = 0) -> Conditions 
 
 def prepared(options: RunSpec, engine: RelationalEngine) -> None:
     """Let an engine keep the limits that the options set."""
-    engine.skips_overflows = options.on_error == "skip"
-    if options.max_rows is not None:
-        engine.most_rows = options.max_rows
+    engine.skips_overflows = options.log.on_error == "skip"
+    if options.limits.max_rows is not None:
+        engine.most_rows = options.limits.max_rows
         engine.limit_name = "--max-rows"
 
 
@@ -158,7 +162,6 @@ def correct_relations(file: PolicyFile, options: RunSpec) -> Steps:
         RunError: a file cannot be read or written, or a length of time does not fit.
         MtlmonError: a line or row cannot be read, or the engine has reached a limit.
     """
-    options.for_people = False
     refuse_traces(file)
     # the run that explains finds the keys by itself
     reasons = Reasons(file, options)
@@ -170,20 +173,20 @@ def correct_relations(file: PolicyFile, options: RunSpec) -> Steps:
     ) -> Plan:
         analysis = valid_analysis(file, schema, looked_up)
         made = plan(file, analysis, counts_triggered=counts)
-        if options.fail_on_vacuous:
+        if options.judging.fail_on_vacuous:
             require_counted(analysis, made)
         return made
 
     # what is wrong whatever the log is, is said before it is opened
     first = plan_for()
-    if options.time_points == "stamp":
+    if options.log.time_points == "stamp":
         refuse_points(file)
     if not all(policy.is_first_order for policy in file.policies):
         from mtlmon.run.correcting_mixed import correct_mixed
 
-        options.verdicts = options.given_verdicts or "all"
-        status = yield from correct_mixed(file, options, plan_for, first, reasons)
-    elif options.is_table:
+        own = options.having(verdicts=options.judging.given_verdicts or "all")
+        status = yield from correct_mixed(file, own, plan_for, first, reasons)
+    elif options.log.is_table:
         status = yield from correct_tables(file, options, plan_for, reasons)
     else:
         require_no_conditions(file, options)
@@ -198,16 +201,16 @@ def keyed_for_corrections(file: PolicyFile, options: RunSpec) -> PolicyFile:
         RunError: an option does not work with these.
         FormulaError: a policy cannot be evaluated.
     """
-    if not options.is_table:
-        require_no_key(file, options)
-    if has_keys(file, options.key_columns):
-        wants_all = options.given_verdicts in ("all", "boolean")
-        if wants_all and options.time_points == "stamp":
+    if not options.log.is_table:
+        require_no_key(file, options.log)
+    if has_keys(file, options.log.key_columns):
+        wants_all = options.judging.given_verdicts in ("all", "boolean")
+        if wants_all and options.log.time_points == "stamp":
             raise RunError(
                 "--verdicts all, --time-points stamp and --lateness do not work with policies with "
                 "variables and a key: leave one of them out, or write 'key none'"
             )
-    return valid_keyed_file(file, options.key_columns)
+    return valid_keyed_file(file, options.log.key_columns)
 
 
 def history_for(
@@ -226,8 +229,8 @@ def history_for(
         check: gets the history.
         conditions: the atoms that depend on other rows; None if none do.
     """
-    has_operations = options.op is not None or options.id is not None
-    equality = options.op is not None and options.id is None
+    has_operations = options.log.op is not None or options.log.id is not None
+    equality = options.log.op is not None and options.log.id is None
     conditional: list[int] = []
     if conditions is not None:
         numbers = {atom.name: number for number, atom in enumerate(made.named_atoms)}
@@ -250,9 +253,9 @@ def history_for(
         wait=bounds.wait,
         equality=equality,
         corrects=has_operations,
-        by_stamp=options.time_points == "stamp",
-        wants_holding=options.given_verdicts in ("all", "boolean"),
-        keeps_found=options.given_verdicts == "first",
+        by_stamp=options.log.time_points == "stamp",
+        wants_holding=options.judging.given_verdicts in ("all", "boolean"),
+        keeps_found=options.judging.given_verdicts == "first",
         prepare=lambda engine: prepared(options, engine),
         listener=check.key_points or check.origins,
         admission=check.conditional,
@@ -276,11 +279,11 @@ def valuation_check(
         make,
         rows_of,
         memory=memory,
-        unmatched="error" if options.on_error == "stop" else "count",
+        unmatched="error" if options.log.on_error == "stop" else "count",
         # beside others, both kinds together tell what comes first, and what there is to report
-        wants_first=is_alone and options.verdicts == "first",
-        tracks_rows=options.rows,
-        keeps_all=is_alone and options.report is not None,
+        wants_first=is_alone and options.judging.verdicts == "first",
+        tracks_rows=options.output.rows,
+        keeps_all=is_alone and options.reporting.report is not None,
     )
 
 
@@ -296,8 +299,8 @@ def correct_tables(
     shown = shown_arguments(file, names)
     require_correctable_atoms(file, names, shown)
     traces = RelationTraces(file, shown)
-    memory = MemoryLimit(options.max_memory, options.option_names)
-    late = late_file(options, keeps=options.checkpoint is not None)
+    memory = MemoryLimit(options.limits.max_memory, options.option_names)
+    late = late_file(options, keeps=options.checkpoint.path is not None)
     source = open_table_source(
         options,
         names,
@@ -311,7 +314,7 @@ def correct_tables(
     def make(bounds: Bounds) -> PointHistory:
         made = plan_for(source.schema, source.looked_up)
         conditions = conditions_of_tables(source)
-        name_points(traces, made, source, check, conditions, options)
+        name_points(traces, made, source, check, conditions, options.log)
         return history_for(made, bounds, options, check, conditions)
 
     def rows_of(history: PointHistory) -> RelationRows:
@@ -333,7 +336,7 @@ def name_points(
     source: TableEvents,
     check: ValuationCheck,
     conditions: Conditions | None,
-    options: RunSpec,
+    log: Log,
 ) -> None:
     """Let a check give time-points the names that they have among those of keys.
 
@@ -347,14 +350,14 @@ def name_points(
             "--lateness does not work with a key for atoms with variables that depend on other "
             "rows: write 'key none'"
         )
-    if options.time_points == "row":
+    if log.time_points == "row":
         check.key_points = traces.late_names(made, source.key_tables, check.origins)
 
 
 def correct_text(file: PolicyFile, options: RunSpec, made: Plan, reasons: Reasons) -> Steps:
     """Do the same for a text log."""
-    log = open_log(options.log)
-    memory = MemoryLimit(options.max_memory, options.option_names)
+    log = open_log(options.log.path)
+    memory = MemoryLimit(options.limits.max_memory, options.option_names)
     source, events, check = text_source(file, options, made, log, memory)
     late = late_lines(options, source)
     with closing(source):
@@ -392,7 +395,7 @@ def text_source(
     source = TextLog(
         log,
         events.atoms,
-        skip_errors=options.on_error == "skip",
+        skip_errors=options.log.on_error == "skip",
         memory=memory,
         events=events,
         in_any_order=True,
@@ -423,7 +426,7 @@ def read_text(
     """
     if computed := computed_atoms(file, made):
         require_correctable_atoms(file, list(computed), {})
-    events, streams = log_events(file, made, points, name, options, memory, marks)
+    events, streams = log_events(file, made, points, name, options.log, memory, marks)
     if streams is None:
         return events, None
     return events, Conditions(streams.atoms, 0, streams.inputs, marked=True)
@@ -442,14 +445,14 @@ def run_corrections(
 
     def make(logs: Mapping[str, os.stat_result]) -> CorrectedRelations:
         output: AnswerOutput | TableOfAnswers | None = None
-        if options.verdicts != "none":
-            if options.output_format == "text":
+        if options.judging.verdicts != "none":
+            if options.output.format == "text":
                 output = AnswerOutput(check, source, options)
             else:
-                require_no_terminal(options)
+                require_no_terminal(options.output)
                 output = TableOfAnswers(check, source, options)
         work = CorrectedRelations(check, check, source, events, output, late, logs, options)
-        if options.report is not None:
+        if options.reporting.report is not None:
             from mtlmon.run.findings import check_findings
             from mtlmon.run.revised_relation_report import RevisedRelationReport
 
@@ -457,7 +460,7 @@ def run_corrections(
             work.revised = RevisedRelationReport(check, source, list(logs), options, file)
         return work
 
-    if options.rows:
+    if options.output.rows:
         source.track_rows()
 
     def summary(seconds: float, events_before: int) -> str:

@@ -62,7 +62,7 @@ def report_end(work: PolicyWork) -> None:
     check, source, options = work.check, work.source, work.options
     note_skipped(source, options.host)
     if isinstance(source, TextLog):
-        note_unit(source.clock, options.unit, options.host)
+        note_unit(source.clock, options.times.unit, options.host)
     note_refused(source.refused, source.row_name, options)
     if work.is_complete and (source.unseen_atoms or not check.event_count):
         options.host.note(
@@ -70,11 +70,11 @@ def report_end(work: PolicyWork) -> None:
         )
     if work.is_complete:
         note_waiting(source.waiting_rows, source.row_name, options.host)
-    if options.fail_on_vacuous:
+    if options.judging.fail_on_vacuous:
         for name in never_triggered(check):
             options.host.note(f"{name} was never triggered (--fail-on-vacuous)")
     undecided = sum(counts.undecided for counts in check.counts)
-    if work.is_complete and options.resolve and undecided:
+    if work.is_complete and options.judging.resolve and undecided:
         options.host.note(
             f"{plural(undecided, 'time-point')} undecided at the end of the log (see --end-time)"
         )

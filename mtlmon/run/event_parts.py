@@ -1,4 +1,10 @@
-"""The part of a log of events that has been checked: how a later run knows it, and goes on."""
+"""The part of a log of events that has been checked: how a later run knows it, and goes on.
+
+The position is a number of events, which may end anywhere in a batch. The source notes *places*
+between batches: a number of bytes, and the reader's state there (`ReaderPlace`). A checkpoint has
+the last place before the position, and a digest of the few events between; these are read again. It
+contains the keys that were not forgotten, with their numbers.
+"""
 
 from __future__ import annotations
 

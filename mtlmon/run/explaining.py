@@ -161,7 +161,9 @@ def is_json(path: str | None) -> bool:
 
 def explanations_for(options: RunSpec) -> Explanations:
     """Return what takes the explanations of a run."""
-    return options.explanations or Explanations(options.explain_output, options.host)
+    return options.reporting.explanations or Explanations(
+        options.reporting.explain_output, options.host
+    )
 
 
 def heading(title: str | None, details: Sequence[str]) -> str:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from mtlmon.run.late_rows import TextOrder
-    from mtlmon.run.spec import RunSpec
+    from mtlmon.run.spec import Log, RunSpec
 
     class Writer(Protocol):
         """A buffer of bytes to write."""
@@ -126,9 +126,9 @@ def texts_of(paths: Sequence[str]) -> list[tuple[str, str]]:
     return [(read_formula(one), "<stdin>" if one == STANDARD_STREAM else one) for one in paths]
 
 
-def position_of_input(options: RunSpec) -> int | None:
+def position_of_input(log: Log) -> int | None:
     """Return the present position of standard input if it is a log and seekable, else None."""
-    if STANDARD_STREAM not in options.logs or sys.stdin is None:
+    if STANDARD_STREAM not in log.paths or sys.stdin is None:
         return None
     try:
         return os.lseek(STANDARD_INPUT, 0, os.SEEK_CUR)
@@ -422,9 +422,9 @@ def verdicts_of(
     options: RunSpec, logs: Mapping[str, os.stat_result], *, keeps: bool = False
 ) -> VerdictFile:
     """Open the file for the verdicts of a run; the arguments are those of `open_verdicts`."""
-    if options.batch_output is not None:
+    if options.output.make_batches is not None:
         return NoVerdictFile()
-    return open_verdicts(options.output, logs, options.formula_files, keeps=keeps)
+    return open_verdicts(options.output.path, logs, options.policies.files, keeps=keeps)
 
 
 def open_verdicts(

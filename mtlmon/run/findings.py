@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from mtlmon.explanation.proof import Proof
     from mtlmon.policy import PolicyFile
     from mtlmon.run.explaining import Explanations
-    from mtlmon.run.spec import RunSpec
+    from mtlmon.run.spec import Reporting, RunSpec
     from mtlmon.syntax.formula import Formula
     from mtlmon.tables import TableEvents
 
@@ -75,14 +75,14 @@ def check_findings(options: RunSpec, logs: Mapping[str, os.stat_result]) -> None
         MtlmonError: a package that reports need is not installed.
     """
     require_rereadable(logs, options)
-    others = [*options.logs, *options.formula_files, options.output]
-    if options.explain_output is not None:
-        check_file(options.explain_output, "the explanations", others, logs.values())
-    if options.report is not None:
+    others = [*options.log.paths, *options.policies.files, options.output.path]
+    if options.reporting.explain_output is not None:
+        check_file(options.reporting.explain_output, "the explanations", others, logs.values())
+    if options.reporting.report is not None:
         load_extra("jinja2", "report")
-        others.append(options.explain_output)
-        check_file(options.report, "the report", others, logs.values())
-        check_place(options.report)
+        others.append(options.reporting.explain_output)
+        check_file(options.reporting.report, "the report", others, logs.values())
+        check_place(options.reporting.report)
 
 
 class ReportedRun:
@@ -110,14 +110,16 @@ class ReportedRun:
         self.keys = TraceKeys.of_log(check.partitions, source.key_tables)
         self.inputs = inputs
         self.options = options
-        self.written = WrittenPolicies(file, options) if options.report is not None else None
+        self.written = (
+            WrittenPolicies(file, options) if options.reporting.report is not None else None
+        )
         self.collectors = [
             Collector(
                 policy.written,
                 policy.name,
                 number=number,
-                unit=options.resolution or options.unit,
-                violations=max(LISTED, options.explain_limit),
+                unit=options.times.time_stamp_unit,
+                violations=max(LISTED, options.reporting.explain_limit),
                 text=policy.text,
                 severity=policy.severity,
             )
@@ -153,18 +155,18 @@ class ReportedRun:
             seconds=seconds,
             peak_memory=peak_memory(),
             mode=mode,
-            command=shlex.join(["mtlmon", *self.options.arguments]),
+            command=shlex.join(["mtlmon", *self.options.reporting.arguments]),
             started=self.started,
-            end_time=self.options.end_time,
-            unit=self.options.resolution or self.options.unit,
+            end_time=self.options.times.end_time,
+            unit=self.options.times.time_stamp_unit,
             first=first,
             last=last,
             keys=key_counts[0] if len(key_counts) == 1 and columns[0] else None,
             key_columns=columns[0] if len(columns) == 1 else (),
             remarks=remarks,
-            policy_files=policy_files(self.options),
+            policy_files=policy_files(self.options.policies),
             settings=settings_of(self.file, self.options),
-            time_zone=time_zone_of(self.file, self.options),
+            time_zone=time_zone_of(self.file, self.options.log),
         )
 
     def policy_report(self, policy: int) -> PolicyReport:
@@ -261,7 +263,7 @@ class Findings(ReportedRun):
     def snapshot(self) -> list[tuple[int, list[tuple[int, int, int | None]]]]:
         """Return, for each policy, the number of violations and the first ones, for `restore`."""
         return [
-            (collector.false, collector.first_violations(self.options.explain_limit))
+            (collector.false, collector.first_violations(self.options.reporting.explain_limit))
             for collector in self.collectors
         ]
 
@@ -276,7 +278,7 @@ class Findings(ReportedRun):
     @property
     def chosen(self) -> list[Violation]:
         """The first violations of all policies, in order."""
-        limit = self.options.explain_limit
+        limit = self.options.reporting.explain_limit
         first = sorted(
             (time_stamp, policy, key or 0, offset)
             for policy, collector in enumerate(self.collectors)
@@ -300,7 +302,7 @@ class Findings(ReportedRun):
         found = dict(self.explained(chosen, source))
         for violation in chosen:
             self.add_explanation(explanations, violation, found[violation])
-        explanations.finish(self.total, self.options.explain_limit)
+        explanations.finish(self.total, self.options.reporting.explain_limit)
 
     def add_explanation(
         self, explanations: Explanations, violation: Violation, proof: Proof | UndecidedError
@@ -365,11 +367,11 @@ class Findings(ReportedRun):
                 self.check.partitions.of_policies,
                 self.check.clocks,
                 all_of_them,
-                has_columns=self.options.report is not None,
-                has_all_rows=self.options.rows,
-                keeps_all_rows=is_json(self.options.explain_output),
+                has_columns=self.options.reporting.report is not None,
+                has_all_rows=self.options.output.rows,
+                keeps_all_rows=is_json(self.options.reporting.explain_output),
                 rows_option="--rows",
-                unit=self.options.resolution or self.options.unit,
+                unit=self.options.times.time_stamp_unit,
             )
         if source.tracks_rows:
             from mtlmon.checking.violation_rows import ViolationRows
@@ -382,13 +384,13 @@ class Findings(ReportedRun):
             violations,
             source,
             self.check.event_count,
-            self.options.end_time,
+            self.options.times.end_time,
             self.check.partitions.of_policies,
             self.check.clocks,
             self.details,
             self.rows,
             noted,
-            wording_of(self.file, self.options),
+            wording_of(self.file, self.options.times),
             options=self.options.option_names,
         )
 
@@ -415,7 +417,7 @@ class Findings(ReportedRun):
         """
         reports = self.reports(again)
         run = self.run(seconds, is_interrupted=is_interrupted)
-        save_report(ReportData(reports, run), self.options)
+        save_report(ReportData(reports, run), self.options.reporting)
 
     def reports(self, again: Callable[[], TextLog | TableEvents]) -> list[PolicyReport]:
         """Return the results of the policies; `again` opens the log once more."""
@@ -476,7 +478,7 @@ class Findings(ReportedRun):
             ]
             for policy, collector in enumerate(self.collectors)
         ]
-        limit = self.options.explain_limit
+        limit = self.options.reporting.explain_limit
         explained = [one for own in listed for one in own[:limit]]
         noted = [one for own in listed for one in own[limit:]]
         for violation, proof in self.explained(explained, source, noted):
@@ -512,15 +514,15 @@ def with_triggered(
     return replace(report, triggered=triggered.times, triggered_share=share)
 
 
-def save_report(data: ReportData, options: RunSpec) -> None:
+def save_report(data: ReportData, reporting: Reporting) -> None:
     """Write a report.
 
     Raises:
         WriteFailure: it cannot be written.
     """
-    assert options.report is not None
+    assert reporting.report is not None
     try:
-        write_report(data, options.report)
+        write_report(data, reporting.report)
     except ReportError as error:
         raise WriteFailure(str(error)) from None
 

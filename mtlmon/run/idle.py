@@ -1,4 +1,9 @@
-"""Let time pass for a log that brings nothing: its clock follows that of the machine."""
+"""Let time pass for a log that brings nothing: its clock follows that of the machine.
+
+The pump does not wait for a pipe without limit. It feeds the ticks up to a time, lets all monitors
+advance to it (`LogCheck.pass_time`), and tells the source that earlier rows come too late. The
+reader of the pipe waits meanwhile, so nothing is between two rows.
+"""
 
 from __future__ import annotations
 
@@ -166,8 +171,8 @@ class IdleCheckpointingPump(CheckpointingPump):
         options: RunSpec,
     ) -> None:
         super().__init__(work, verdicts, signals, progress, options)
-        assert options.idle is not None
-        self.clock = IdleClock(work, options.idle, options.unit)
+        assert options.times.idle is not None
+        self.clock = IdleClock(work, options.times.idle, options.times.unit)
 
     def wait_for_log(self, descriptor: int) -> None:
         if not self.is_open:

@@ -7,7 +7,6 @@ run explains is the explanation, and its messages are those of the report.
 
 from __future__ import annotations
 
-import copy
 import os
 from contextlib import closing
 from typing import TYPE_CHECKING
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
     from mtlmon.policy import Policy
     from mtlmon.run.running import Steps
-    from mtlmon.run.spec import RunSpec
+    from mtlmon.run.spec import Reporting, RunSpec
     from mtlmon.syntax.formula import Formula
 
 __all__ = ["Named", "Reasons", "messages_in_order", "require_explainable", "why_without_values"]
@@ -41,9 +40,9 @@ def require_explainable(options: RunSpec) -> None:
     Args:
         options: the options of the run.
     """
-    if not wants_reasons(options):
+    if not wants_reasons(options.reporting):
         return
-    what = "--explain" if options.explain else "--context"
+    what = "--explain" if options.reporting.explain else "--context"
     name = _what_forbids_reasons(options)
     if name is not None:
         raise RunError(
@@ -55,28 +54,32 @@ def require_explainable(options: RunSpec) -> None:
 def _what_forbids_reasons(options: RunSpec) -> str | None:
     """Return the option with which rows in order are others than those of the run; or None."""
     others = {
-        "--op": options.op is not None,
-        "--id": options.id is not None,
-        "--clock key": options.clock == "key",
-        "--checkpoint": options.checkpoint is not None,
+        "--op": options.log.op is not None,
+        "--id": options.log.id is not None,
+        "--clock key": options.times.clock == "key",
+        "--checkpoint": options.checkpoint.path is not None,
     }
     return next((name for name, is_given in others.items() if is_given), None)
 
 
 def _in_order(options: RunSpec) -> RunSpec:
     """Return the options of a run that lets rows wait, where these correct verdicts."""
-    found = copy.copy(options)
-    found.wait, found.lateness = options.lateness, None
-    found.output = found.report = None
-    found.output_format = "text"
-    found.resolve = found.summary = found.progress = False
-    found.clock = None
-    return found
+    return options.having(
+        wait=options.times.lateness,
+        lateness=None,
+        clock=None,
+        output=None,
+        output_format="text",
+        report=None,
+        resolve=False,
+        summary=False,
+        progress=False,
+    )
 
 
-def wants_reasons(options: RunSpec) -> bool:
+def wants_reasons(reporting: Reporting) -> bool:
     """Whether violations are explained, or shown with the rows around them."""
-    return options.explain or options.has_context
+    return reporting.explain or reporting.has_context
 
 
 class Reasons:
@@ -94,8 +97,8 @@ class Reasons:
     def __init__(self, file: Formula | PolicyFile, options: RunSpec) -> None:
         self.file = file
         self.options = options
-        self.start_of_input = position_of_input(options)
-        self.are_told = wants_reasons(options)
+        self.start_of_input = position_of_input(options.log)
+        self.are_told = wants_reasons(options.reporting)
 
     def check(self, logs: Mapping[str, os.stat_result]) -> None:
         """Fail early if the log cannot be read again, or the file for explanations not written.
@@ -114,11 +117,11 @@ class Reasons:
             MtlmonError: likewise.
         """
         options = _in_order(self.options)
-        if options.verdicts == "first":
+        if options.judging.verdicts == "first":
             # that run stops where it knows the violation, too, which has been written
-            options.output = os.devnull
+            options = options.having(output=os.devnull)
         else:
-            options.verdicts = "none"
+            options = options.having(verdicts="none")
         if self.start_of_input is not None:
             os.lseek(STANDARD_INPUT, self.start_of_input, os.SEEK_SET)
         file = self.file
@@ -133,7 +136,7 @@ class Reasons:
 
 def why_without_values(options: RunSpec, *, can_reread: bool) -> str | None:
     """Return why messages with values are not known, in words; None if they are."""
-    if not can_reread or STANDARD_STREAM in options.logs:
+    if not can_reread or STANDARD_STREAM in options.log.paths:
         return "the log could not be read again"
     forbidden = _what_forbids_reasons(options)
     return None if forbidden is None else f"rows in order are others with {forbidden}"
@@ -157,24 +160,23 @@ def messages_in_order(
     """
     from mtlmon.run.policies import open_source, prepare_messages
 
-    options = _in_order(options)
     # for a program that reads messages
-    options.output_format, options.verdicts = "jsonl", "false"
+    options = _in_order(options).having(output_format="jsonl", verdicts="false")
     check = LogCheck(
         policies,
-        options.mode,
-        key=options.key_columns,
-        bdd=options.bdd,
+        options.judging.mode,
+        key=options.log.key_columns,
+        bdd=options.judging.bdd,
         verdicts="none",
         collect=True,
-        max_memory=MemoryLimit(options.max_memory, options.option_names),
+        max_memory=MemoryLimit(options.limits.max_memory, options.option_names),
     )
     prepare_messages(check, options)
     with closing(open_source(check, file, options)) as source:
         if check.repeats_ticks:
             source.only_due_ticks()
         findings = Findings(check, source, [], options, can_reread=False, file=file)
-        for _ in check.run(source, options.end_time):
+        for _ in check.run(source, options.times.end_time):
             findings.take()
         reports = [findings.keyed_report(number) for number in range(len(policies))]
     return [

@@ -20,14 +20,7 @@ from typing import (
 )
 
 from mtlmon.errors import RunError
-from mtlmon.run.option_rules import (
-    check_checkpoint_options,
-    check_csv_safe,
-    check_exit_options,
-    check_late_options,
-    check_table_options,
-    check_time_stamps,
-)
+from mtlmon.run.option_rules import consistent
 from mtlmon.run.option_values import (
     OptionValueError,
     checkpoint_interval,
@@ -38,22 +31,32 @@ from mtlmon.run.option_values import (
     unit_name,
     wait_time,
 )
-from mtlmon.run.spec import RunSpec
+from mtlmon.run.spec import Output, RunSpec
 from mtlmon.support.guesses import did_you_mean
 from mtlmon.support.option_names import OF_RUNS
 
 if TYPE_CHECKING:
     from mtlmon.run.host import Host
+    from mtlmon.support.option_names import OptionNames
 
-__all__ = ["CheckOptions", "in_python", "is_path", "require_consistent", "spec_of"]
+__all__ = [
+    "CheckOptions",
+    "QueryOptions",
+    "in_python",
+    "is_path",
+    "refuse",
+    "require_consistent",
+    "require_file",
+    "spec_of",
+]
 
 Path = str | os.PathLike[str]
 Length = int | str
 """A number of time units, or a text such as "5s"."""
 
 
-class CheckOptions(TypedDict, total=False):
-    """What `mtlmon.check` can be told: the options of the command, by the same words."""
+class RowOptions(TypedDict, total=False):
+    """How rows are read and answers are written, for every function."""
 
     # policies
     unit: Literal["ns", "us", "ms", "s", "m", "h", "d"] | None
@@ -61,22 +64,41 @@ class CheckOptions(TypedDict, total=False):
     # the log
     format: Literal["text", "csv", "tsv", "jsonl", "parquet", "arrow", "xes"] | None
     pattern: str | None
-    key: str | Sequence[str]
     time: str | None
     time_unit: Literal["s", "ms", "us", "ns"] | None
     time_format: str | None
     time_zone: str | None
     resolution: Literal["ns", "us", "ms", "s", "m", "h", "d"] | None
-    event: str | None
-    event_separator: str | None
-    time_points: Literal["row", "stamp"]
     null_values: str | Sequence[str]
     delimiter: str
     quote: str
     decimal: Literal[".", ","]
     on_error: Literal["stop", "skip"]
-    # the order of time
     sort: bool
+    # limits
+    max_memory: int | str | None
+    # the output
+    output: Path | None
+    csv_safe: bool
+
+
+class QueryOptions(RowOptions, total=False):
+    """What `mtlmon.query` can be told: the options of `mtlmon query`, by the same words."""
+
+    output_format: Literal["jsonl", "csv", "parquet"] | None
+    # of functions alone
+    sort_memory: int | None
+
+
+class CheckOptions(RowOptions, total=False):
+    """What `mtlmon.check` can be told: the options of the command, by the same words."""
+
+    # the log
+    key: str | Sequence[str]
+    event: str | None
+    event_separator: str | None
+    time_points: Literal["row", "stamp"]
+    # the order of time
     wait: Length | None
     late: Path | None
     lateness: Length | None
@@ -95,12 +117,9 @@ class CheckOptions(TypedDict, total=False):
     slices: int | None
     slice_seed: int | None
     threads: int | None
-    max_memory: int | str | None
     max_rows: int | None
     # the output
-    output: Path | None
     output_format: Literal["text", "jsonl", "csv", "parquet"] | None
-    csv_safe: bool
     time_stamps: Literal["raw", "iso"] | None
     rows: bool
     # what is told beside verdicts
@@ -125,6 +144,7 @@ _VALUES: dict[str, Callable[[str], object]] = {
     "idle": idle_time,
     "end_time": end_time,
     "advance_every": positive,
+    "sort_memory": positive,
     "slices": positive,
     "slice_seed": positive,
     "threads": positive,
@@ -137,7 +157,12 @@ _VALUES: dict[str, Callable[[str], object]] = {
 
 _PATHS = ("late", "output", "explain_output", "report", "checkpoint")
 
-_NAMES = {"verdicts": "given_verdicts", "output_format": "given_format"}
+_NAMES = {
+    "key": "keys",
+    "output_format": "given_format",
+    "set": "constants",
+    "verdicts": "given_verdicts",
+}
 """The names that options have in `RunSpec`, where they differ."""
 
 _OF_COMMAND = {
@@ -212,9 +237,9 @@ def _keyword(found: re.Match[str]) -> str:
 
 
 @cache
-def _kinds() -> dict[str, Any]:
-    """The types of the options."""
-    return get_type_hints(CheckOptions)
+def _kinds(options: type = CheckOptions) -> dict[str, Any]:
+    """The types of the options of a function."""
+    return get_type_hints(options)
 
 
 def _choices(kind: Any) -> list[str]:
@@ -223,61 +248,70 @@ def _choices(kind: Any) -> list[str]:
     return [one for one in choices if isinstance(one, str)]
 
 
-def spec_of(function: str, given: Mapping[str, Any], host: Host) -> RunSpec:
+def spec_of(
+    function: str,
+    given: Mapping[str, Any],
+    host: Host,
+    known: type = CheckOptions,
+    names: OptionNames = OF_RUNS,
+) -> RunSpec:
     """Return what a run is asked to do, without its policies and its log.
 
     Args:
         function: the function that is called, in errors.
-        given: the options, as `CheckOptions` has them.
+        given: the options.
         host: is told what happens.
+        known: the options that the function has.
+        names: how errors write options.
 
     Raises:
         TypeError: the function does not have an option, or not of this type.
         RunError: a value is not one that the option can have.
     """
-    types = _kinds()
-    spec = RunSpec()
-    spec.host, spec.option_names = host, OF_RUNS
-    spec.formula_files, spec.contents, spec.constants, spec.keys = [], {}, {}, []
+    types = _kinds(known)
+    options: dict[str, object] = {}
     for word, value in given.items():
         if word not in types:
             raise TypeError(_unknown(function, word, types))
         if value is not None:
-            _take(spec, function, word, value, types[word])
-    spec.verdicts = spec.given_verdicts or "all"
-    spec.for_people = False
-    spec.explain = spec.explain or spec.explain_output is not None
-    return spec
+            options[_NAMES.get(word, word)] = _taken(function, word, value, types[word])
+    return RunSpec(host=host, option_names=names).having(**options)
 
 
-def require_consistent(spec: RunSpec) -> None:
-    """Raise RunError if options contradict each other; the log must be known."""
-    if spec.output is None:
+def require_consistent(spec: RunSpec) -> RunSpec:
+    """Return what the options ask for, where one means another; the log must be known.
+
+    Raises:
+        RunError: options contradict each other.
+    """
+    require_file(spec.output)
+    return consistent(refuse, spec)
+
+
+def require_file(output: Output) -> None:
+    """Raise RunError if answers that are not written to a file are to be written somehow."""
+    if output.path is None:
         for word in ("given_format", "csv_safe", "time_stamps"):
-            if getattr(spec, word):
+            if getattr(output, word):
                 name = "output_format" if word == "given_format" else word
                 raise RunError(f"{name} is for answers in a file: add output=PATH")
-    check_csv_safe(_refuse, spec.csv_safe, spec.output_format)
-    check_table_options(_refuse, spec)
-    check_late_options(_refuse, spec)
-    check_exit_options(_refuse, spec)
-    check_time_stamps(_refuse, spec)
-    check_checkpoint_options(_refuse, spec)
 
 
-def _refuse(message: str) -> NoReturn:
+def refuse(message: str) -> NoReturn:
     raise RunError(message)
 
 
 def _unknown(function: str, word: str, known: Mapping[str, object]) -> str:
     """Return the error of an option that the function does not have."""
+    if word in _kinds() and known is not _kinds():
+        return f"{function}() has no option {word}, which mtlmon.check has"
     if word in _OF_COMMAND:
         return f"{function}() has no option {word}, which {_OF_COMMAND[word]}"
     return f"{function}() has no option {word!r}{did_you_mean(word, known)}"
 
 
-def _take(spec: RunSpec, function: str, word: str, value: Any, kind: Any) -> None:
-    """Give an option a value."""
+def _taken(function: str, word: str, value: Any, kind: Any) -> object:
+    """Return what an option is, from the value of a keyword."""
 
     def refuse(wanted: str) -> NoReturn:
         raise TypeError(f"{function}({word}=...) takes {wanted}, not {value!r}")
@@ -286,38 +320,36 @@ def _take(spec: RunSpec, function: str, word: str, value: Any, kind: Any) -> Non
     if word == "set":
         if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
             refuse("a dictionary of constants by their names")
-        spec.constants = {name: _constant(one) for name, one in value.items()}
-    elif word in ("key", "null_values"):
+        return {name: _constant(one) for name, one in value.items()}
+    if word in ("key", "null_values"):
         names = [value] if isinstance(value, str) else value
         if not isinstance(names, Sequence) or not all(isinstance(one, str) for one in names):
             refuse("a text or a list of texts")
         if word == "null_values":
-            spec.null_values = ["", *names]
-        else:
-            spec.keys = [list(names)] if names else []
-    elif word in _PATHS:
+            return ["", *names]
+        return [list(names)] if names else []
+    if word in _PATHS:
         if not is_path(value):
             refuse("a path")
-        setattr(spec, word, os.fspath(value))
-    elif kind is bool:
+        return os.fspath(value)
+    if kind is bool:
         if not isinstance(value, bool):
             refuse("True or False")
-        setattr(spec, word, value)
-    elif word in _VALUES:
+        return value
+    if word in _VALUES:
         if isinstance(value, bool) or not isinstance(value, SupportsIndex | str):
             refuse("a number or a text")
         text = value if isinstance(value, str) else str(operator.index(value))
         try:
-            setattr(spec, word, _VALUES[word](text))
+            return _VALUES[word](text)
         except OptionValueError as error:
             raise RunError(f"{word}={value!r}: {error}") from None
-    elif not isinstance(value, str):
+    if not isinstance(value, str):
         refuse("a text")
-    elif choices and value not in choices:
+    if choices and value not in choices:
         wanted = ", ".join(map(repr, choices))
         raise RunError(f"{word}={value!r}: it is one of {wanted}{did_you_mean(value, choices)}")
-    else:
-        setattr(spec, _NAMES.get(word, word), value)
+    return value
 
 
 def is_path(value: object) -> TypeGuard[Path]:

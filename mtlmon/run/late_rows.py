@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mtlmon.engine.native import MemoryLimit
-    from mtlmon.run.spec import RunSpec
+    from mtlmon.run.spec import RunSpec, Times
     from mtlmon.syntax.durations import Duration
 
 __all__ = [
@@ -121,11 +121,20 @@ def late_file(options: RunSpec, *, keeps: bool = False) -> LateFile | None:
     Raises:
         RunError: the file cannot be written, or is used for something else.
     """
-    if options.late is None:
+    if options.times.late is None:
         return None
-    used = [options.output, options.checkpoint, options.report, options.explain_output]
-    others = [*options.logs, *options.formula_files, *(one for one in used if one is not None)]
-    return LateFile(options.late, others, keeps=keeps)
+    used = [
+        options.output.path,
+        options.checkpoint.path,
+        options.reporting.report,
+        options.reporting.explain_output,
+    ]
+    others = [
+        *options.log.paths,
+        *options.policies.files,
+        *(one for one in used if one is not None),
+    ]
+    return LateFile(options.times.late, others, keeps=keeps)
 
 
 class TableOrder(NamedTuple):
@@ -157,10 +166,10 @@ def table_order(options: RunSpec, *, is_again: bool = False) -> TableOrder:
     Raises:
         RunError: the file for late rows cannot be written.
     """
-    if not options.reorders:
+    if not options.times.reorders:
         return NO_ORDER
     file = None if is_again else late_file(options)
-    wait = 0 if options.wait is None else options.wait
+    wait = 0 if options.times.wait is None else options.times.wait
     return TableOrder(wait, None if file is None else file.write)
 
 
@@ -170,9 +179,9 @@ def corrected_order(options: RunSpec, late: LateFile | None) -> TableOrder:
         None,
         None if late is None else late.write,
         in_any_order=True,
-        operation=options.op,
-        id=options.id,
-        clock=options.clock or "all",
+        operation=options.log.op,
+        id=options.log.id,
+        clock=options.times.clock or "all",
     )
 
 
@@ -240,18 +249,18 @@ def text_order(options: RunSpec, *, is_again: bool = False) -> TextOrder | None:
     Raises:
         RunError: the unit of the time to wait does not fit, or the file cannot be written.
     """
-    joins = options.signature is not None
-    if options.sort:
+    joins = options.log.signature is not None
+    if options.times.sort:
         return TextOrder(None, None, joins_lines=joins)
-    if not options.reorders:
+    if not options.times.reorders:
         return None
-    wait = wait_units(options, options.unit, "--unit")
+    wait = wait_units(options.times, options.times.unit, "--unit")
     return TextOrder(wait, None if is_again else late_file(options), joins_lines=joins)
 
 
-def wait_units(options: RunSpec, unit: str | None, option: str) -> int:
+def wait_units(times: Times, unit: str | None, option: str) -> int:
     """Return how late a row may be, in time units; the arguments are as `length_units` has."""
-    return 0 if options.wait is None else length_units(options.wait, "--wait", unit, option)
+    return 0 if times.wait is None else length_units(times.wait, "--wait", unit, option)
 
 
 def length_units(length: int | Duration, name: str, unit: str | None, option: str) -> int:
@@ -286,5 +295,5 @@ def note_refused(count: int, row_name: str, options: RunSpec) -> None:
     if count:
         from mtlmon.run.report import plural
 
-        where = "" if options.late is None else f" (see {options.late})"
+        where = "" if options.times.late is None else f" (see {options.times.late})"
         options.host.note(f"{plural(count, row_name)} came too late to be checked{where}")

@@ -118,24 +118,24 @@ def bounds_of(options: RunSpec, source: Source) -> Bounds:
         RunError: a length of time does not fit the unit, or rows would wait for refused ones.
         MtlmonError: likewise.
     """
-    assert options.lateness is not None
-    wait = 0 if options.wait is None else options.wait
+    assert options.times.lateness is not None
+    wait = 0 if options.times.wait is None else options.times.wait
     if isinstance(source, TextLog):
         bounds = Bounds(
-            length_units(options.lateness, "--lateness", options.unit, "--unit"),
-            length_units(wait, "--wait", options.unit, "--unit"),
+            length_units(options.times.lateness, "--lateness", options.times.unit, "--unit"),
+            length_units(wait, "--wait", options.times.unit, "--unit"),
         )
     else:
         from mtlmon.tables.late_rows import units_of
 
         bounds = Bounds(
-            units_of(options.lateness, "lateness", source.times, options.option_names),
+            units_of(options.times.lateness, "lateness", source.times, options.option_names),
             units_of(wait, "wait", source.times, options.option_names),
         )
     if bounds.wait > bounds.lateness:
         raise RunError(
-            f"--wait {options.wait} is longer than --lateness {options.lateness}: rows would wait "
-            "for others that are refused"
+            f"--wait {options.times.wait} is longer than --lateness {options.times.lateness}: "
+            "rows would wait for others that are refused"
         )
     return bounds
 
@@ -381,19 +381,22 @@ class LateWork(EventWork):
         """Return the settings that must not change, each with the words for an error message."""
         options = self.options
         return [
-            ("from tables" if not options.is_table else "from a text log", options.is_table),
-            ("with another --output-format", options.output_format),
-            ("with another --lateness", str(options.lateness)),
-            ("with another --wait", str(options.wait)),
-            (f"with{'out' if options.late else ''} --late", options.late is not None),
-            ("with another --op", options.op),
-            ("with another --id", options.id),
+            (
+                "from tables" if not options.log.is_table else "from a text log",
+                options.log.is_table,
+            ),
+            ("with another --output-format", options.output.format),
+            ("with another --lateness", str(options.times.lateness)),
+            ("with another --wait", str(options.times.wait)),
+            (f"with{'out' if options.times.late else ''} --late", options.times.late is not None),
+            ("with another --op", options.log.op),
+            ("with another --id", options.log.id),
         ]
 
     @property
     def first_setting(self) -> tuple[str, object]:
         """The setting of `settings` that says whether only the first violation is wanted."""
-        is_first = self.options.verdicts == "first"
+        is_first = self.options.judging.verdicts == "first"
         return f"with{'out' if is_first else ''} --verdicts first", is_first
 
     def work_in_small_steps(self, events: int) -> None:
@@ -418,7 +421,7 @@ def run_late_work(
     """
     logs = statuses(source)
     reasons.check(logs)
-    keeps = options.checkpoint is not None
+    keeps = options.checkpoint.path is not None
     verdicts = verdicts_of(options, logs, keeps=keeps)
     work = make(logs)
     signals = options.host.signals(verdicts, is_held=keeps)
@@ -441,6 +444,6 @@ def run_late_work(
         has_violation=work.fails,
         report=report,
         summary=lambda seconds: summary(seconds, pump.events_before),
-        wants_summary=options.summary,
-        end_time=options.end_time,
+        wants_summary=options.reporting.summary,
+        end_time=options.times.end_time,
     )

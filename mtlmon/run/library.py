@@ -19,7 +19,6 @@ from mtlmon.run.recognition import line_advice
 from mtlmon.run.steps import require_runnable, steps_of
 from mtlmon.support.copies import NotCopied
 from mtlmon.support.extras import load_extra
-from mtlmon.support.standard_input import STANDARD_STREAM
 from mtlmon.syntax.conditions import written_with_conditions
 from mtlmon.syntax.formula import Formula
 
@@ -38,10 +37,10 @@ if TYPE_CHECKING:
 
     Policies = PolicyFile | Formula | str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
-__all__ = ["Run", "check"]
+__all__ = ["Program", "Run", "advised", "check", "with_events"]
 
 
-class _Program(Host):
+class Program(Host):
     """Collects what a run tells a program, with options as keywords."""
 
     def __init__(self) -> None:
@@ -76,7 +75,7 @@ class _End:
 
 
 def _answers(
-    steps: Steps, spec: RunSpec, host: _Program, end: _End
+    steps: Steps, spec: RunSpec, host: Program, end: _End
 ) -> Generator[pa.RecordBatch, None, None]:
     """Take the steps of a run, and hand over its answers.
 
@@ -89,7 +88,7 @@ def _answers(
 
     while end.status is None:
         try:
-            with _in_python(spec):
+            with advised(spec):
                 next(steps)
         except StopIteration as stop:
             end.status = stop.value
@@ -109,7 +108,7 @@ class Run(NotCopied):
     files.
     """
 
-    def __init__(self, spec: RunSpec, steps: Steps, host: _Program, found: _Found | None) -> None:
+    def __init__(self, spec: RunSpec, steps: Steps, host: Program, found: _Found | None) -> None:
         self._guard = Guard("run")
         self._spec = spec
         self._host = host
@@ -235,8 +234,8 @@ class Run(NotCopied):
         Raises:
             RunError: a column changes its type, or the answers are in a file, or as for `finish`.
         """
-        if self._spec.output is not None:
-            raise RunError(f"the answers are written to {self._spec.output}: leave output out")
+        if self._spec.output.path is not None:
+            raise RunError(f"the answers are written to {self._spec.output.path}: leave output out")
         import pyarrow as pa
 
         tables = [pa.Table.from_batches([batch]) for batch in self.batches()]
@@ -250,6 +249,10 @@ class Run(NotCopied):
         except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
             reason = " ".join(str(error).split())
             raise RunError(f"a column changes its type: take batches() ({reason})") from None
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Hand all answers that are left over to others, as `pa.table` and Polars ask for them."""
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
 
     def to_pandas(self) -> pandas.DataFrame:
         """Return all answers that are left as a data frame of pandas."""
@@ -273,12 +276,12 @@ class Run(NotCopied):
 
 
 @contextmanager
-def _in_python(spec: RunSpec) -> Iterator[None]:
+def advised(spec: RunSpec) -> Iterator[None]:
     """Let errors of a run name its options as keywords."""
     try:
         yield
     except ClosedPipe:
-        raise RunError(f"cannot write {spec.output}: its reader has closed the pipe") from None
+        raise RunError(f"cannot write {spec.output.path}: its reader has closed the pipe") from None
     except FormulaError:
         # its text is the user's
         raise
@@ -332,36 +335,40 @@ def check(
     >>> run.status
     1
     """
-    host = _Program()
+    host = Program()
     spec = spec_of("check", options, host)
-    found = None
-    if spec.explain and spec.explain_output is None:
-        found = spec.explanations = _Found(host)
-    if spec.output is None:
-        spec.batch_output = host.batch_output
-    spec.output_format = spec.given_format or ("batches" if spec.output is None else "text")
-    _take_events(spec, events)
-    with _in_python(spec):
-        require_consistent(spec)
-        file = _file_of(policies, spec)
+    spec = with_events(spec, events)
+    with advised(spec):
+        spec = require_consistent(spec)
+        spec, found = _for_program(spec, host)
+        file, spec = _policies_of(policies, spec)
         require_runnable(file, spec)
         return Run(spec, steps_of(file, spec), host, found)
 
 
-def _take_events(spec: RunSpec, events: Tables | Sequence[Tables]) -> None:
+def _for_program(spec: RunSpec, host: Program) -> tuple[RunSpec, _Found | None]:
+    """Let a program take what is not written; return also what takes explanations."""
+    found = None
+    if spec.reporting.explain and spec.reporting.explain_output is None:
+        found = _Found(host)
+        spec = spec.having(explanations=found)
+    if spec.output.path is None:
+        spec = spec.having(output_format="batches", batch_output=host.batch_output)
+    return spec, found
+
+
+def with_events(spec: RunSpec, events: Tables | Sequence[Tables]) -> RunSpec:
     """Let the events be the log of a run."""
     several = isinstance(events, Sequence) and not isinstance(events, str | bytes)
     logs = list(cast("Sequence[Tables]", events)) if several else [cast("Tables", events)]
     if not logs:
         raise RunError("no log: name one, or give a table")
-    spec.logs = [os.fspath(one) for one in logs if is_path(one)]
-    if len(spec.logs) < len(logs):
-        spec.logs, spec.tables = [], logs
-    spec.log = spec.logs[0] if spec.logs else STANDARD_STREAM
+    paths = [os.fspath(one) for one in logs if is_path(one)]
+    return spec.having(logs=paths) if len(paths) == len(logs) else spec.having(tables=logs)
 
 
-def _file_of(policies: Policies, spec: RunSpec) -> Formula | PolicyFile:
-    """Read the policies of a run."""
+def _policies_of(policies: Policies, spec: RunSpec) -> tuple[Formula | PolicyFile, RunSpec]:
+    """Read the policies of a run; return also the options with what they say."""
     from mtlmon.policy import PolicyFile
     from mtlmon.policy.several import require_different, require_no_path
 
@@ -371,8 +378,7 @@ def _file_of(policies: Policies, spec: RunSpec) -> Formula | PolicyFile:
         return adopted(policies, spec)
     if isinstance(policies, str):
         require_no_path(policies)
-        spec.formula = policies
-        return prepared(spec)
+        return prepared(spec.having(formula=policies))
     paths = policies if isinstance(policies, Sequence) else [policies]
     if isinstance(policies, bytes) or not all(map(is_path, paths)):
         wrong = next((one for one in paths if not is_path(one)), policies)
@@ -382,6 +388,6 @@ def _file_of(policies: Policies, spec: RunSpec) -> Formula | PolicyFile:
         )
     if not paths:
         raise RunError("no policies: name a file")
-    spec.formula_files = [os.fspath(one) for one in paths]
-    require_different(spec.formula_files)
-    return prepared(spec)
+    files = [os.fspath(one) for one in paths]
+    require_different(files)
+    return prepared(spec.having(formula_files=files))

@@ -70,9 +70,8 @@ class Part:
         times: Times | None = None,
     ) -> None:
         self.analysis = analysis
-        self.ahead = RelationsAhead(engine.plan, by_stamp=options.time_points == "stamp")
-        verdicts = options.verdicts
-        options.verdicts = options.given_verdicts or "false"
+        self.ahead = RelationsAhead(engine.plan, by_stamp=options.log.time_points == "stamp")
+        options = options.having(verdicts=options.judging.given_verdicts or "false")
         own = None if table is None else cast("Output", output)
         self.check = Check(
             engine,
@@ -86,9 +85,8 @@ class Part:
         )
         self.run = self.check.run
         if table is not None:
-            rows = self.check.point_rows if options.rows else None
-            table.valuations = valuation_table(engine.plan, times, options.verdicts, rows)
-        options.verdicts = verdicts
+            rows = self.check.point_rows if options.output.rows else None
+            table.valuations = valuation_table(engine.plan, times, options.judging.verdicts, rows)
         self.rows: RelationRows | None = None
 
     def feed(self, batch: TextBatch | EventBatch, position: int) -> list[int]:
@@ -135,11 +133,11 @@ def mixed_output(
     names = [policy.name for policy in check.policies]
     keys = TraceKeys(check.partitions, (None,) if source is None else tuple(source.key_tables))
     times = None if source is None else source.times
-    if options.for_people:
+    if options.output.for_people:
         from mtlmon.run.people import PeopleOutput
 
         return PeopleOutput(check, keys, time_texts(options, times), options), None
-    if options.output_format == "text" or options.verdicts == "none":
+    if options.output.format == "text" or options.judging.verdicts == "none":
         return TextOutput(names, keys, check.row_tracker, iso_times(options, times)), None
     from mtlmon.tables.joined_verdicts import JoinedTable
     from mtlmon.tables.verdicts import VerdictTable
@@ -147,4 +145,4 @@ def mixed_output(
     facts = PolicyFacts(check.policies)
     rows = check.row_tracker
     table = JoinedTable(VerdictTable(names, keys, times, check.messages, rows, facts))
-    return answer_output(table, options), table
+    return answer_output(table, options.output), table

@@ -71,28 +71,30 @@ def check_mixed(file: PolicyFile, options: RunSpec) -> Steps:
         RunError: a file cannot be read or written, or an option does not work for such files.
         MtlmonError: a line or row cannot be read, or an engine has reached a limit.
     """
-    options.verdicts = "false" if options.for_people else options.given_verdicts or "all"
-    memory = MemoryLimit(options.max_memory, options.option_names)
+    own = "false" if options.output.for_people else options.judging.given_verdicts or "all"
+    options = options.having(verdicts=own)
+    memory = MemoryLimit(options.limits.max_memory, options.option_names)
     check = LogCheck(
         [policy for policy in file.policies if not policy.is_first_order],
-        options.mode,
-        key=options.key_columns,
-        bdd=options.bdd,
-        verdicts=options.verdicts,
-        resolve=options.resolve or options.for_people,
-        collect=options.needs_violations,
-        advance_every=options.advance_every,
+        options.judging.mode,
+        key=options.log.key_columns,
+        bdd=options.judging.bdd,
+        verdicts=options.judging.verdicts,
+        resolve=options.judging.resolve or options.output.for_people,
+        collect=options.reporting.needs_violations,
+        advance_every=options.times.advance_every,
         max_memory=memory,
-        threads=options.threads,
+        threads=options.limits.threads,
         other_keys=keys_of_others(file),
-        passes_time=options.idle is not None,
+        passes_time=options.times.idle is not None,
         counts_triggered=wants_triggered(file.policies, options),
-        rows=options.rows or (options.for_people and knows_rows(file.policies, options)),
+        rows=options.output.rows
+        or (options.output.for_people and knows_rows(file.policies, options.log)),
     )
-    if not options.is_table:
+    if not options.log.is_table:
         require_no_keys(check.partitions, file, options)
     note_modes(check.policies, [one.mode for one in check.monitors], options)
-    if options.is_table:
+    if options.log.is_table:
         return check_mixed_tables(file, check, options, memory)
     return check_mixed_text(file, check, options, memory)
 
@@ -102,11 +104,11 @@ def check_mixed_text(
 ) -> Steps:
     """Check the policies on a text log; return the exit status."""
     require_no_conditions(file, options)
-    start = position_of_input(options)
+    start = position_of_input(options.log)
     order = text_order(options)
     if order is not None:
         order.memory = memory
-    log = open_log(options.log)
+    log = open_log(options.log.path)
     shown = shown_in(check, file, options, is_for_explanations=False)
     atoms, streams = text_atoms(
         check.atoms, check.atoms_of_partitions, file, log.name, shown[0], None, memory
@@ -128,11 +130,11 @@ def check_mixed_text(
     )
 
     def events_again() -> RowEvents:
-        return dropped_events(file, plan(file, analysis), log.name, options, atoms)
+        return dropped_events(file, plan(file, analysis), log.name, options.log, atoms)
 
     def again() -> Source:
         rewind(start)
-        log = open_log(options.log)
+        log = open_log(options.log.path)
         shown = shown_in(check, file, options, is_for_explanations=True)
         _, streams = text_atoms(
             check.atoms, check.atoms_of_partitions, file, log.name, shown[0], None, memory
@@ -154,7 +156,7 @@ def check_mixed_text(
 
     if check.repeats_ticks:
         source.only_due_ticks()
-    if options.tracks_rows or options.for_people:
+    if options.tracks_rows or options.output.for_people:
         source.track_rows()
     logs = statuses(source)
     findings = open_findings(check, source, logs, options, file)
@@ -181,9 +183,9 @@ def check_mixed_tables(
     """Check the policies on tables; return the exit status."""
     names = used_atoms(file)
     require_rows_of_tables(file, names)
-    if options.time_points == "stamp":
+    if options.log.time_points == "stamp":
         refuse_points(file)
-    start = position_of_input(options)
+    start = position_of_input(options.log)
     # before atoms with arguments are declared as atoms of rows
     shown_of_partitions = shown_in(check, file, options, is_for_explanations=False)
     shown = shown_arguments(file, names)
@@ -214,7 +216,7 @@ def check_mixed_tables(
     ) as source:
         if check.repeats_ticks:
             source.only_due_ticks()
-        if options.tracks_rows or options.for_people:
+        if options.tracks_rows or options.output.for_people:
             source.track_rows()
         logs = statuses(source)
         findings = open_findings(check, source, logs, options, file)

@@ -83,7 +83,7 @@ class MixedWork(PolicyWork):
         reader_for: ReaderFor,
     ) -> None:
         output, self.table = outputs
-        watch = assumption_watch(file, source, options)
+        watch = assumption_watch(file, source, options.times)
         super().__init__(check, source, output, findings, logs, options, watch)
         self.file = file
         self.reader_for = reader_for
@@ -97,11 +97,11 @@ class MixedWork(PolicyWork):
         # how many events came after the one at which the policies without variables stopped
         self.events_after_stop = 0
         self.first: FirstOfBoth | None = None
-        if options.verdicts == "first":
+        if options.judging.verdicts == "first":
             self.first = FirstOfBoth(
                 check,
                 has_keys=any(table is not None for table in source.key_tables),
-                by_stamp=options.time_points == "stamp",
+                by_stamp=options.log.time_points == "stamp",
             )
 
     @abstractmethod
@@ -207,7 +207,7 @@ class MixedWork(PolicyWork):
         return self.part.check.has_violation(self.file)
 
     def fails(self) -> bool:
-        if self.options.fail_on_vacuous and self.part is not None:
+        if self.options.judging.fail_on_vacuous and self.part is not None:
             return self.part.check.fails(self.file) or super().fails()
         return super().fails()
 
@@ -253,7 +253,7 @@ class MixedWork(PolicyWork):
         findings, others = self.found()
         chosen: list[Violation | Violating] = [*findings.chosen, *others.chosen]
         chosen.sort(key=lambda one: one.time_stamp)
-        return chosen[: self.options.explain_limit]
+        return chosen[: self.options.reporting.explain_limit]
 
     def show_context(self, again: Callable[[], Source]) -> None:
         from mtlmon.checking.explaining import Violation
@@ -278,7 +278,7 @@ class MixedWork(PolicyWork):
 
         part = self.known_part()
         findings, others = self.found()
-        limit = self.options.explain_limit
+        limit = self.options.reporting.explain_limit
         chosen = self.chosen()
         explanations = explanations_for(self.options)
         with closing(again()) as log:
@@ -328,7 +328,7 @@ class MixedWork(PolicyWork):
         remarks = [*run.remarks, *relations.matches()]
         if others.total and not findings.can_reread and NOT_EXPLAINED not in remarks:
             remarks.append(NOT_EXPLAINED)
-        save_report(ReportData(reports, replace(run, remarks=remarks)), self.options)
+        save_report(ReportData(reports, replace(run, remarks=remarks)), self.options.reporting)
 
     # ---- time without events ---------------------------------------------------------------
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mtlmon.checking import LogCheck, TraceKeys
     from mtlmon.checking.outputs import TimeTexts
     from mtlmon.drive.native import VerdictRows
-    from mtlmon.run.spec import RunSpec
+    from mtlmon.run.spec import Output, RunSpec
 
 __all__ = ["Outcome", "PeopleOutput", "Style", "has_colours", "outcome_of", "show_outcome"]
 
@@ -29,10 +29,10 @@ BOLD, FAINT, RED, GREEN, CYAN = "1", "2", "1;31", "1;32", "36"
 LEAST_REASON = 20
 
 
-def has_colours(options: RunSpec) -> bool:
+def has_colours(output: Output) -> bool:
     """Whether to use colours, by the option, or else by the terminal and `$NO_COLOR`."""
-    if options.color != "auto":
-        return options.color == "always"
+    if output.color != "auto":
+        return output.color == "always"
     is_plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
     return is_terminal(sys.stdout) and not is_plain
 
@@ -48,7 +48,7 @@ class Style:
     """
 
     def __init__(self, options: RunSpec) -> None:
-        self.has_colours = has_colours(options)
+        self.has_colours = has_colours(options.output)
         self.width: int | None = None
         if is_terminal(sys.stdout):
             self.width = os.get_terminal_size(sys.stdout.fileno()).columns or None

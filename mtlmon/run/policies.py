@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from mtlmon.run.late_work import LateWork
     from mtlmon.run.relation_tables import TableWork
     from mtlmon.run.running import Steps
-    from mtlmon.run.spec import RunSpec
+    from mtlmon.run.spec import Log, RunSpec, Times
     from mtlmon.syntax.formula import Formula
     from mtlmon.tables import TableEvents
 
@@ -62,29 +62,30 @@ def check_logs(file: Formula | PolicyFile, options: RunSpec) -> Steps:
         MtlmonError: a line or row cannot be read, or the engine has reached a limit.
     """
     policies = policies_of(file)
-    if isinstance(file, PolicyFile) and not options.is_table:
+    if isinstance(file, PolicyFile) and not options.log.is_table:
         require_no_columns(file, options)
-    if options.for_people:
-        options.verdicts = "false"
+    if options.output.for_people:
+        options = options.having(verdicts="false")
     check = LogCheck(
         policies,
-        options.mode,
-        key=options.key_columns,
-        bdd=options.bdd,
-        verdicts=options.verdicts,
-        resolve=options.resolve or options.for_people,
-        collect=options.needs_violations,
-        advance_every=options.advance_every,
-        max_memory=MemoryLimit(options.max_memory, options.option_names),
-        threads=options.threads,
-        passes_time=options.idle is not None,
+        options.judging.mode,
+        key=options.log.key_columns,
+        bdd=options.judging.bdd,
+        verdicts=options.judging.verdicts,
+        resolve=options.judging.resolve or options.output.for_people,
+        collect=options.reporting.needs_violations,
+        advance_every=options.times.advance_every,
+        max_memory=MemoryLimit(options.limits.max_memory, options.option_names),
+        threads=options.limits.threads,
+        passes_time=options.times.idle is not None,
         counts_triggered=wants_triggered(policies, options),
-        rows=options.rows or (options.for_people and knows_rows(policies, options)),
+        rows=options.output.rows
+        or (options.output.for_people and knows_rows(policies, options.log)),
     )
-    if not options.is_table:
+    if not options.log.is_table:
         require_no_keys(check.partitions, file, options)
     note_modes(policies, [one.mode for one in check.monitors], options)
-    start_of_input = position_of_input(options)
+    start_of_input = position_of_input(options.log)
 
     def again() -> Source:
         if start_of_input is not None:
@@ -99,7 +100,7 @@ def check_logs(file: Formula | PolicyFile, options: RunSpec) -> Steps:
             source.only_due_ticks()
         if check.row_tracker is not None:
             source.track_rows()
-        watch = assumption_watch(file, source, options)
+        watch = assumption_watch(file, source, options.times)
         return (yield from check_source(check, source, again, options, watch, file))
 
 
@@ -141,17 +142,17 @@ def open_findings(
     Raises:
         RunError: they are not possible.
     """
-    if not options.needs_violations:
+    if not options.reporting.needs_violations:
         return None
     from mtlmon.run.findings import Findings, check_findings
     from mtlmon.run.relation_findings import can_reread
 
     check_findings(options, logs)
-    if options.has_context:
+    if options.reporting.has_context:
         from mtlmon.run.context import check_context
 
-        check_context(source, options)
-    is_rereadable = can_reread(logs, options)
+        check_context(source, options.log)
+    is_rereadable = can_reread(logs, options.log)
     return Findings(check, source, list(logs), options, can_reread=is_rereadable, file=file)
 
 
@@ -164,7 +165,7 @@ def prepare_messages(check: LogCheck, options: RunSpec) -> None:
             check.policies,
             check.partitions.of_policies,
             check.clocks,
-            keeps_first=options.verdicts == "first",
+            keeps_first=options.judging.verdicts == "first",
             repeats_ticks=check.repeats_ticks,
         )
 
@@ -177,25 +178,25 @@ def run_work(work: PolicyWork, again: Callable[[], Source], options: RunSpec) ->
         again: opens the log once more, for explanations.
         options: the options of the run.
     """
-    keeps = options.checkpoint is not None
+    keeps = options.checkpoint.path is not None
     verdicts = verdicts_of(options, work.logs_by_name, keeps=keeps)
-    if options.for_people:
+    if options.output.for_people:
         # It escapes what does not print by itself.
         verdicts.lines = None
     signals = options.host.signals(verdicts, is_held=keeps)
     pump = make_pump(work, verdicts, signals, options)
 
     def report(status: int, seconds: float) -> None:
-        if options.for_people and work.is_complete:
+        if options.output.for_people and work.is_complete:
             from mtlmon.run.people import show_outcome
 
             show_outcome(work.outcome(), work.check.event_count, options)
         work.report_end()
-        if options.explain and status == VIOLATION and work.has_violation():
+        if options.reporting.explain and status == VIOLATION and work.has_violation():
             work.explain(again)
-        if options.has_context and status == VIOLATION and work.has_violation():
+        if options.reporting.has_context and status == VIOLATION and work.has_violation():
             work.show_context(again)
-        if options.report is not None:
+        if options.reporting.report is not None:
             write_report_in_time(
                 lambda is_interrupted: work.write_report(
                     again, seconds, is_interrupted=is_interrupted
@@ -211,13 +212,13 @@ def run_work(work: PolicyWork, again: Callable[[], Source], options: RunSpec) ->
         has_violation=work.fails,
         report=report,
         summary=work.summary,
-        wants_summary=options.summary,
-        end_time=options.end_time,
+        wants_summary=options.reporting.summary,
+        end_time=options.times.end_time,
     )
 
 
 def assumption_watch(
-    file: Formula | PolicyFile, source: Source, options: RunSpec
+    file: Formula | PolicyFile, source: Source, times: Times
 ) -> AssumptionWatch | None:
     """Return what tells which assumptions of the file a log breaks; None if it assumes nothing."""
     if not isinstance(file, PolicyFile) or not file.assumptions:
@@ -225,7 +226,7 @@ def assumption_watch(
     from mtlmon.checking.assumptions import AssumptionWatch
 
     if isinstance(source, TextLog):
-        return AssumptionWatch(file.assumptions, options.unit, [()])
+        return AssumptionWatch(file.assumptions, times.unit, [()])
     unit = source.times.resolution or source.times.unit
     return AssumptionWatch(file.assumptions, unit, source.partitions)
 
@@ -242,16 +243,16 @@ def make_pump(
         RunError: the files are not suitable for checkpoints.
     """
     progress = options.host.progress(work.source.size or 0, verdicts, options)
-    if options.idle is not None and options.checkpoint is None:
+    if options.times.idle is not None and options.checkpoint.path is None:
         from mtlmon.run.idle import IdlePump
 
-        return IdlePump(work, verdicts, signals, progress, options.idle, options.unit)
-    if options.checkpoint is None:
+        return IdlePump(work, verdicts, signals, progress, options.times.idle, options.times.unit)
+    if options.checkpoint.path is None:
         return Pump(work, verdicts, signals, progress)
     from mtlmon.run.checkpointing import CheckpointingPump
 
     work.begin_part()
-    if options.idle is not None:
+    if options.times.idle is not None:
         from mtlmon.run.idle import IdleCheckpointingPump
 
         return IdleCheckpointingPump(work, verdicts, signals, progress, options)
@@ -272,7 +273,7 @@ def write_report_in_time(
     if status < SIGNALLED:
         write(False)
     elif not signals.at_last(lambda: write(True), REPORT_SECONDS):
-        options.host.note(f"{options.report} was not written: there was no time for it")
+        options.host.note(f"{options.reporting.report} was not written: there was no time for it")
 
 
 def wants_triggered(policies: Sequence[Policy], options: RunSpec) -> bool:
@@ -286,15 +287,15 @@ def asks_for_triggered(options: RunSpec) -> bool:
     A run with checkpoints counts for a summary only if it does so anyway: otherwise it would depend
     on the terminal whether a later run can continue from the checkpoint.
     """
-    if options.fail_on_vacuous or options.report is not None:
+    if options.judging.fail_on_vacuous or options.reporting.report is not None:
         return True
-    return options.checkpoint is None and options.host.wants_summary(options.summary)
+    return options.checkpoint.path is None and options.host.wants_summary(options.reporting.summary)
 
 
-def knows_rows(policies: Sequence[Policy], options: RunSpec) -> bool:
+def knows_rows(policies: Sequence[Policy], log: Log) -> bool:
     """Whether no row that waits for later values can be left out, after which rows are unknown."""
     clocks = map(clock_of, policies)
-    return options.on_error != "skip" or not any(one is not None and one.waits for one in clocks)
+    return log.on_error != "skip" or not any(one is not None and one.waits for one in clocks)
 
 
 def policies_of(file: Formula | PolicyFile) -> tuple[Policy, ...]:
@@ -307,7 +308,7 @@ def note_modes(policies: Sequence[Policy], modes: Sequence[str], options: RunSpe
     unbounded = [
         (policy.name, mode)
         for policy, mode in zip(policies, modes, strict=True)
-        if mode != options.mode
+        if mode != options.judging.mode
     ]
     if unbounded:
         names = tuple(name for name, _ in unbounded if name is not None)
@@ -315,7 +316,7 @@ def note_modes(policies: Sequence[Policy], modes: Sequence[str], options: RunSpe
         formulas = [
             policy.formula
             for policy, mode in zip(policies, modes, strict=True)
-            if mode != options.mode
+            if mode != options.judging.mode
         ]
         note_mode(what, formulas, options, unbounded[0][1])
     note_slow([(policy.name, policy.formula) for policy in policies], options)
@@ -338,7 +339,7 @@ def shown_in(
         partitions.of_policies,
         check.clocks,
         has_values=is_for_explanations,
-        has_columns=options.report is not None,
+        has_columns=options.reporting.report is not None,
     )
     # the whole log may be a partition without policies
     return [*shown, *({} for _ in partitions.columns[len(shown) :])]
@@ -346,10 +347,10 @@ def shown_in(
 
 def has_messages(check: LogCheck, options: RunSpec) -> bool:
     """Whether the output has messages of triggers, or the report on a log that is read once."""
-    has_room = options.output_format != "text" or options.for_people
-    has_room = has_room and options.verdicts != "none"
-    is_read_once = bool(options.streams) or any(map(is_pipe, options.logs))
-    has_room = has_room or (options.report is not None and is_read_once)
+    has_room = options.output.format != "text" or options.output.for_people
+    has_room = has_room and options.judging.verdicts != "none"
+    is_read_once = bool(options.log.streams) or any(map(is_pipe, options.log.paths))
+    has_room = has_room or (options.reporting.report is not None and is_read_once)
     return has_room and any(policy.message is not None for policy in check.policies)
 
 
@@ -383,7 +384,7 @@ def open_source(
         MtlmonError: the options for tables are contradictory or unknown.
     """
     shown = shown_in(check, file, options, is_for_explanations=is_for_explanations)
-    if not options.is_table:
+    if not options.log.is_table:
         order = text_order(options, is_again=is_for_explanations)
         return open_text_source(check, file, options, shown[0], order)
     policies = file if isinstance(file, PolicyFile) else None
@@ -420,20 +421,20 @@ def open_text_source(
     """
     if order is not None:
         order.memory = check.memory
-    log = open_log(options.log)
+    log = open_log(options.log.path)
     atoms, streams = text_atoms(
         check.atoms,
         check.atoms_of_partitions,
         file,
         log.name,
         shown or {},
-        options.on_error,
+        options.log.on_error,
         check.memory,
     )
     return TextLog(
         log,
         atoms,
-        skip_errors=options.on_error == "skip",
+        skip_errors=options.log.on_error == "skip",
         memory=check.memory,
         streams=streams,
         order=order,
@@ -462,32 +463,34 @@ def open_table_source(
 
     if options.host.takes_signals:
         take_signals_from_arrow()
-    if sys.stdin is None and "-" in options.logs:
+    if sys.stdin is None and "-" in options.log.paths:
         raise RunError("cannot read standard input: it is closed")
     try:
         return open_tables(
-            options.tables or options.logs,
+            options.log.tables or options.log.paths,
             atoms,
             policies=policies,
             atoms_of_partitions=atoms_of_partitions,
             streams=streams,
             shown=shown,
-            format=options.format,
-            pattern=options.pattern,
-            time=options.time,
-            time_unit=options.time_unit,
-            time_format=options.time_format,
-            time_zone=options.time_zone,
-            null_values=options.null_values,
-            delimiter=options.delimiter,
-            quote=options.quote,
-            decimal=options.decimal,
-            resolution=options.resolution or options.unit,
-            event=options.event,
-            event_separator="|" if options.event_separator is None else options.event_separator,
+            format=options.log.format,
+            pattern=options.log.pattern,
+            time=options.log.time,
+            time_unit=options.log.time_unit,
+            time_format=options.log.time_format,
+            time_zone=options.log.time_zone,
+            null_values=options.log.null_values,
+            delimiter=options.log.delimiter,
+            quote=options.log.quote,
+            decimal=options.log.decimal,
+            resolution=options.times.time_stamp_unit,
+            event=options.log.event,
+            event_separator="|"
+            if options.log.event_separator is None
+            else options.log.event_separator,
             partitions=partitions,
-            on_error=options.on_error,
-            sort=options.sort,
+            on_error=options.log.on_error,
+            sort=options.times.sort,
             wait=order.wait,
             late=order.late,
             in_any_order=order.in_any_order,
@@ -561,24 +564,24 @@ def make_output(check: LogCheck, source: Source, options: RunSpec) -> Output | N
     """
     names = [policy.name for policy in check.policies]
     keys = TraceKeys(check.partitions, tuple(source.key_tables))
-    if options.verdicts == "none":
+    if options.judging.verdicts == "none":
         return None
-    if options.for_people:
+    if options.output.for_people:
         from mtlmon.run.people import PeopleOutput
 
         return PeopleOutput(check, keys, time_texts(options, source.times), options)
     rows = check.row_tracker
-    if options.output_format == "text":
+    if options.output.format == "text":
         return TextOutput(names, keys, rows, iso_times(options, source.times))
     facts = PolicyFacts(check.policies)
     messages = check.messages
-    if options.output_format == "jsonl" and (messages is not None or rows is not None):
+    if options.output.format == "jsonl" and (messages is not None or rows is not None):
         from mtlmon.tables.verdicts import VerdictTable
 
         return answer_output(
-            VerdictTable(names, keys, source.times, messages, rows, facts), options
+            VerdictTable(names, keys, source.times, messages, rows, facts), options.output
         )
-    if options.output_format == "jsonl":
+    if options.output.format == "jsonl":
         if isinstance(source, TextLog):
             return JsonLinesOutput(names, facts=facts)
         return JsonLinesOutput(names, keys, source.times, facts)
@@ -588,4 +591,4 @@ def make_output(check: LogCheck, source: Source, options: RunSpec) -> Output | N
         table = VerdictTable(names, messages=messages, row_tracker=rows, facts=facts)
     else:
         table = VerdictTable(names, keys, source.times, messages, rows, facts)
-    return answer_output(table, options)
+    return answer_output(table, options.output)

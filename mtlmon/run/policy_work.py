@@ -383,12 +383,12 @@ class PolicyWork(EventWork):
             for policy, counts, triggered in zip(
                 check.policies, check.counts, check.triggered, strict=True
             )
-            if policy.is_at_least(self.options.fail_on)
+            if policy.is_at_least(self.options.judging.fail_on)
         )
 
     def fails(self) -> bool:
         """Whether the exit status is that of a violation."""
-        if self.options.fail_on_vacuous and never_triggered(self.check):
+        if self.options.judging.fail_on_vacuous and never_triggered(self.check):
             return True
         return self.has_violation()
 
@@ -442,7 +442,7 @@ class PolicyWork(EventWork):
         tracker = self.check.row_tracker
         first = None if tracker is None else tracker.first_violation
         # the outcome for a person says so, too
-        if first is None or self.options.for_people:
+        if first is None or self.options.output.for_people:
             return text
         return f"{text}\n\nfirst violation at {visible(str(first[1]))}"
 
@@ -494,10 +494,16 @@ class PolicyWork(EventWork):
         """Return the settings that must not change, each with the words for an error message."""
         options = self.options
         return [
-            ("from tables" if not options.is_table else "from a text log", options.is_table),
-            ("with another --output-format", options.output_format),
+            (
+                "from tables" if not options.log.is_table else "from a text log",
+                options.log.is_table,
+            ),
+            ("with another --output-format", options.output.format),
             ("with other keys", list(map(list, self.check.partitions.columns))),
-            (f"with{'out' if options.explain else ''} --explain", options.explain),
+            (
+                f"with{'out' if options.reporting.explain else ''} --explain",
+                options.reporting.explain,
+            ),
         ]
 
     def work_in_small_steps(self, events: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mtlmon.errors import FormulaError
 from mtlmon.run.failure import RunError
 from mtlmon.run.option_rules import check_text_options
-from mtlmon.run.recognition import format_advice, recognise_input
+from mtlmon.run.recognition import format_advice, format_of_input
 from mtlmon.support.standard_input import STANDARD_STREAM
 
 TYPE_CHECKING = False
@@ -13,65 +13,88 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mtlmon.policy import PolicyFile
-    from mtlmon.run.spec import RunSpec
+    from mtlmon.run.spec import Policies, RunSpec, Times
     from mtlmon.syntax.formula import Formula
 
-__all__ = ["adopted", "declared_policies", "formula_texts", "prepared"]
+__all__ = [
+    "adopted",
+    "declared_policies",
+    "declared_unit",
+    "formula_texts",
+    "prepared",
+    "with_contents",
+]
 
 
-def prepared(options: RunSpec) -> Formula | PolicyFile:
+def prepared(options: RunSpec) -> tuple[Formula | PolicyFile, RunSpec]:
     """Parse the policies, and check that the options fit them and the log.
+
+    Returns:
+        The policies, and the options with what the policies and the log say.
 
     Raises:
         RunError: a file cannot be read, or options contradict each other or what a file says.
         FormulaError: the text is not a formula or a policy file.
     """
-    return fitting(load_policies(options), options)
+    return fitting(*load_policies(options))
 
 
-def adopted(file: Formula | PolicyFile, options: RunSpec) -> Formula | PolicyFile:
+def adopted(file: Formula | PolicyFile, options: RunSpec) -> tuple[Formula | PolicyFile, RunSpec]:
     """Do the same for policies that have been parsed."""
     from mtlmon.syntax.formula import Formula
 
-    options.unit = options.unit or options.resolution or options.time_unit
+    options = options.having(unit=declared_unit(options.times) or options.log.time_unit)
     if not isinstance(file, Formula):
-        adopt_settings(file, options)
+        options = with_settings(file, options)
     return fitting(file, options)
 
 
-def fitting(file: Formula | PolicyFile, options: RunSpec) -> Formula | PolicyFile:
-    """Return the policies, if the options fit them and the log.
+def declared_unit(times: Times) -> str | None:
+    """Return the unit of time-stamps that an option gives, or None."""
+    return times.unit or times.resolution
+
+
+def fitting(file: Formula | PolicyFile, options: RunSpec) -> tuple[Formula | PolicyFile, RunSpec]:
+    """Return the policies and the options, if the options fit them and the log.
 
     Raises:
         RunError: they do not.
     """
-    settle_format(options)
-    if not options.is_table:
+    options = with_format(options)
+    if not options.log.is_table:
         check_text_options(options)
-    if options.is_table and options.event_separator is not None and options.event is None:
+    if (
+        options.log.is_table
+        and options.log.event_separator is not None
+        and options.log.event is None
+    ):
         raise RunError(
             "--event-separator needs the column of event names: add --event COLUMN "
             "(see mtlmon --help)"
         )
-    if options.slice_seed is not None and options.slices is None:
+    if options.judging.slice_seed is not None and options.judging.slices is None:
         raise RunError("--slice-seed is for slices: add --slices N, or leave it out")
-    return file
+    return file, options
 
 
-def settle_format(options: RunSpec) -> None:
+def with_format(options: RunSpec) -> RunSpec:
     """Recognise the format of a log on standard input, if nothing says it.
 
     Raises:
         RunError: standard input cannot be read, or is compressed and not a table.
     """
-    if options.explain_formula or options.logs != [STANDARD_STREAM]:
-        return
-    if options.format is None and options.pattern is None:
-        recognise_input(options)
+    if options.policies.explain_formula or list(options.log.paths) != [STANDARD_STREAM]:
+        return options
+    if options.log.format is None and options.log.pattern is None:
+        return options.having(format=format_of_input())
+    return options
 
 
-def load_policies(options: RunSpec) -> Formula | PolicyFile:
+def load_policies(options: RunSpec) -> tuple[Formula | PolicyFile, RunSpec]:
     """Parse the formula or the policy file; its settings become options that are not given.
+
+    Returns:
+        The policies, and these options.
 
     Raises:
         RunError: the file cannot be read, or its settings do not fit the log.
@@ -80,13 +103,13 @@ def load_policies(options: RunSpec) -> Formula | PolicyFile:
     from mtlmon.syntax.parser import parse
 
     # the unit of time-stamps, by either option
-    declared = options.unit or options.resolution
-    options.unit = declared or options.time_unit
-    texts = formula_texts(options)
-    if len(texts) == 1 and not options.constants and not may_declare(texts[0][0]):
+    declared = declared_unit(options.times)
+    options = with_contents(options.having(unit=declared or options.log.time_unit))
+    texts = formula_texts(options.policies)
+    if len(texts) == 1 and not options.policies.constants and not may_declare(texts[0][0]):
         text, source = texts[0]
         try:
-            return parse(text, unit=options.unit, source=source)
+            return parse(text, unit=options.times.unit, source=source), options
         except FormulaError:
             # It may have conditions, which take longer to import.
             pass
@@ -99,7 +122,7 @@ def declared_policies(
     options: RunSpec,
     *,
     needs_policy: bool = True,
-) -> PolicyFile:
+) -> tuple[PolicyFile, RunSpec]:
     """Parse policy files; their settings become options that are not given.
 
     Args:
@@ -107,6 +130,9 @@ def declared_policies(
         declared: the unit of time-stamps that an option gives, or None.
         options: the options of the run; their unit is the one if the files say none.
         needs_policy: whether a file without a policy is an error.
+
+    Returns:
+        The policies, and these options.
 
     Raises:
         RunError: the settings of a file do not fit the log.
@@ -116,10 +142,9 @@ def declared_policies(
 
     file = parsed_policies(texts, declared or LATER, options, needs_policy=needs_policy)
     if file.unit == LATER:
-        unit = options.unit or unit_of_pattern(options.pattern or file.pattern)
+        unit = options.times.unit or unit_of_pattern(options.log.pattern or file.pattern)
         file = parsed_policies(texts, unit, options, needs_policy=needs_policy)
-    adopt_settings(file, options)
-    return file
+    return file, with_settings(file, options)
 
 
 def parsed_policies(
@@ -130,7 +155,7 @@ def parsed_policies(
     Raises:
         FormulaError: a text is not a policy file, or files contradict each other.
     """
-    constants = options.constants
+    constants = options.policies.constants
     if len(texts) == 1:
         from mtlmon.policy import parse_policies
 
@@ -141,7 +166,7 @@ def parsed_policies(
     from mtlmon.policy import check_files
 
     # --key replaces the keys of the files
-    key = tuple(options.key_columns) or None
+    key = tuple(options.log.key_columns) or None
     file, errors = check_files(
         texts, unit=unit, constants=constants, key=key, needs_policy=needs_policy
     )
@@ -164,18 +189,34 @@ def unit_of_pattern(pattern: str | None) -> str | None:
     return "s" if any(one is not None and one.time is not None for one in found) else None
 
 
-def formula_texts(options: RunSpec) -> list[tuple[str, str]]:
-    """Return the texts of the formula or the policy files, and their names in errors."""
-    if options.formula is None:
-        from mtlmon.run.files import read_content, text_of
+def with_contents(options: RunSpec) -> RunSpec:
+    """Read the policy files.
 
-        options.contents = {name: read_content(name) for name in options.formula_files}
-        return [(text_of(content, name), name) for name, content in options.contents.items()]
+    Raises:
+        RunError: one cannot be read.
+    """
+    if options.policies.formula is not None:
+        return options
+    from mtlmon.run.files import read_content
+
+    return options.having(contents={name: read_content(name) for name in options.policies.files})
+
+
+def formula_texts(policies: Policies) -> list[tuple[str, str]]:
+    """Return the texts of the formula or the policy files, and their names in errors.
+
+    Raises:
+        RunError: one is not UTF-8.
+    """
+    if policies.formula is None:
+        from mtlmon.run.files import text_of
+
+        return [(text_of(content, name), name) for name, content in policies.contents.items()]
     try:
-        options.formula.encode()
+        policies.formula.encode()
     except UnicodeEncodeError:
         raise RunError("the formula of -e is not UTF-8") from None
-    return [(options.formula, "<formula>")]
+    return [(policies.formula, "<formula>")]
 
 
 def may_declare(text: str) -> bool:
@@ -186,30 +227,37 @@ def may_declare(text: str) -> bool:
     return re.search(rf"^[ \t]*(?:{keywords})[ \t]", text, re.MULTILINE) is not None
 
 
-def adopt_settings(file: PolicyFile, options: RunSpec) -> None:
+def with_settings(file: PolicyFile, options: RunSpec) -> RunSpec:
     """Use what the file says about the log where no option says it.
 
     Raises:
         RunError: the file describes a table, but the log is read as text.
     """
-    options.unit = file.unit
-    if options.format is None:
-        options.pattern = options.pattern or file.pattern
-    settle_format(options)
-    if not options.is_table:
-        for part in file.files:
-            source = part.source if file.parts else options.formula_name
-            # with --key, that is what is wrong
-            key = None if options.keys else part.key
-            settings = {"key": key, "time": part.time, "event": part.event}
-            for name, value in settings.items():
-                if value and not options.explain_formula:
-                    raise RunError(
-                        f"{source} declares the {name} of a table, but the log is read as text: "
-                        f"{format_advice(options)}"
-                    )
-        return
-    options.time = options.time or file.time
-    options.event = options.event or file.event
-    if not options.keys and file.key:
-        options.keys = [list(file.key)]
+    options = options.having(unit=file.unit)
+    if options.log.format is None:
+        options = options.having(pattern=options.log.pattern or file.pattern)
+    options = with_format(options)
+    if not options.log.is_table:
+        refuse_settings(file, options)
+        return options
+    log = options.log
+    return options.having(
+        time=log.time or file.time,
+        event=log.event or file.event,
+        keys=log.keys or ([file.key] if file.key else ()),
+    )
+
+
+def refuse_settings(file: PolicyFile, options: RunSpec) -> None:
+    """Raise RunError if a file describes a table, since the log is read as text."""
+    for part in file.files:
+        source = part.source if file.parts else options.policies.name
+        # with --key, that is what is wrong
+        key = None if options.log.keys else part.key
+        settings = {"key": key, "time": part.time, "event": part.event}
+        for name, value in settings.items():
+            if value and not options.policies.explain_formula:
+                raise RunError(
+                    f"{source} declares the {name} of a table, but the log is read as text: "
+                    f"{format_advice(options.log)}"
+                )

@@ -1,4 +1,10 @@
-"""Move a log through monitors, and write the verdicts before a reader has to wait for them."""
+"""Move a log through monitors, and write the verdicts before a reader has to wait for them.
+
+A pump drives a `Work`, a log and the monitors that the log goes through, for whatever the command
+reads and writes. A text log and one policy go through a native loop, from bytes to lines
+(`TextWork`). All else (tables, keys, several policies, explanations, reports) is the events of a
+log in a check (`policy_work`), or a log with variables (`row_work`).
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,10 @@
 """The part of a log that has been read: how a later run knows it again, and goes on behind it.
 
-A run goes on in a regular file without reading that part again. It knows the file by digests of its
-first bytes and of the last ones before the place. What can be read only once, and what has to be
-read again anyway, is known by a digest of all that has been read.
+A run goes on in a regular file without reading that part again. It knows the file by its *edges*,
+digests of its first bytes and of the last ones before the place, which are read from the file when
+a checkpoint is made. What can be read only once, and what has to be read again anyway, is known by
+a digest of all that has been read; if the checkpoint is of a file, its edges are compared as the
+bytes come. The log is read again by the same code.
 """
 
 from __future__ import annotations

@@ -14,10 +14,10 @@ from mtlmon.support.table_formats import compression_of
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mtlmon.errors import LogError
-    from mtlmon.run.spec import RunSpec
+    from mtlmon.run.spec import Log
     from mtlmon.support.option_names import OptionNames
 
-__all__ = ["format_advice", "line_advice", "recognise_input"]
+__all__ = ["format_advice", "format_of_input", "line_advice"]
 
 # How much is looked at for the first line.
 LINE_BYTES = 1 << 16
@@ -26,8 +26,8 @@ COMPRESSED_BYTES = 1 << 20
 PIECE_BYTES = 256
 
 
-def recognise_input(options: RunSpec) -> None:
-    """Let the options say the format of a log on standard input.
+def format_of_input() -> str | None:
+    """Return the format of a log on standard input; None if that is closed.
 
     What is not recognised as a table is a text log.
 
@@ -35,19 +35,18 @@ def recognise_input(options: RunSpec) -> None:
         RunError: standard input cannot be read, or is compressed and not a table.
     """
     if sys.stdin is None:
-        return
+        return None
     try:
         begin = look_at_input(is_enough, LINE_BYTES)
         if compression_of(begin) is not None:
             begin = look_at_input(lambda some: is_enough(decompressed(some)), COMPRESSED_BYTES)
-            options.format = compressed_format(begin)
-            return
+            return compressed_format(begin)
     except OSError as error:
         raise RunError(f"cannot read {input_name()}: {error.strerror}") from None
-    options.format = format_of(begin) or "text"
+    return format_of(begin) or "text"
 
 
-def format_advice(options: RunSpec) -> str:
+def format_advice(log: Log) -> str:
     """What to add to the options so that the log is a table, by its first line.
 
     Raises:
@@ -56,12 +55,12 @@ def format_advice(options: RunSpec) -> str:
     from mtlmon.text.formats import guess_format
 
     try:
-        if options.log == STANDARD_STREAM:
+        if log.path == STANDARD_STREAM:
             begin = look_at_input(is_enough, LINE_BYTES)
         else:
-            begin = first_bytes(options.log)
+            begin = first_bytes(log.path)
     except FileNotFoundError as error:
-        raise RunError(f"cannot read {options.log}: {error.strerror}") from None
+        raise RunError(f"cannot read {log.path}: {error.strerror}") from None
     except (OSError, ValueError):
         begin = b""
     guess = guess_format(begin.partition(b"\n")[0], 1) if begin else None

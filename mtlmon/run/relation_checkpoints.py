@@ -1,4 +1,12 @@
-"""Check policies with variables so that checkpoints can be written and a later run can continue."""
+"""Check policies with variables so that checkpoints can be written and a later run can continue.
+
+Nothing has to be settled: the engine has read all time-points that a source has made. The place is
+a number of bytes or rows; rows of a time-stamp that are held back (`--time-points stamp`) are read
+again. For tables, the plan depends on the types of columns, so the state is restored once the rows
+before the place have been read, and the values of arguments are part of the log's digest. With
+`--verdicts first`, the engine pauses where something is found, so that counts do not depend on
+blocks.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +53,7 @@ def snapshot_of(check: Check | None, source: bytes, options: RunSpec) -> bytes:
         options: the options of the run.
     """
     kept = [value for _, value in _settings(options)]
-    settings = json.dumps([*kept, options.slices]).encode()
+    settings = json.dumps([*kept, options.judging.slices]).encode()
     findings = None if check is None or check.findings is None else check.findings.snapshot()
     run = [b""] * _RUN_PARTS if check is None else check.run.snapshot()
     rows = b""
@@ -70,7 +78,7 @@ def restored_source(snapshot: bytes, options: RunSpec) -> tuple[bytes, list[byte
     for (what, value), before in zip(_settings(options), kept, strict=True):
         if value != before:
             raise SnapshotError(f"it was made {what}")
-    if slices is not None and options.slices is None:
+    if slices is not None and options.judging.slices is None:
         raise SnapshotError(
             f"it was made with --slices {slices}, so add --slices N; any number will do"
         )
@@ -95,19 +103,21 @@ def _settings(options: RunSpec) -> list[tuple[str, object]]:
     """Return the settings that must not change, each with the words for an error message."""
     # a policy `at most 1%` lets them be counted as well, but then its plan is another one
     counts = (
-        options.signature is None and options.verdicts != "first" and asks_for_triggered(options)
+        options.log.signature is None
+        and options.judging.verdicts != "first"
+        and asks_for_triggered(options)
     )
     return [
-        ("from tables" if not options.is_table else "from a text log", options.is_table),
+        ("from tables" if not options.log.is_table else "from a text log", options.log.is_table),
         (
-            "from another kind of log" if options.signature else "from a log of MonPoly",
-            options.signature is not None,
+            "from another kind of log" if options.log.signature else "from a log of MonPoly",
+            options.log.signature is not None,
         ),
-        ("with another --output-format", options.output_format),
-        ("with another --verdicts", options.verdicts),
-        ("with other --time-points", options.time_points),
-        (f"with{'out' if options.explain else ''} --explain", options.explain),
-        (f"with{'out' if options.rows else ''} --rows", options.rows),
+        ("with another --output-format", options.output.format),
+        ("with another --verdicts", options.judging.verdicts),
+        ("with other --time-points", options.log.time_points),
+        (f"with{'out' if options.reporting.explain else ''} --explain", options.reporting.explain),
+        (f"with{'out' if options.output.rows else ''} --rows", options.output.rows),
         (
             f"{'without' if counts else 'with'} counting how often left sides are matched "
             "(--fail-on-vacuous, --report)",

@@ -96,9 +96,9 @@ class RelationWork(LateWork, Generic[_Change]):
         self.rows_read: RowPart | None = None
 
     def fails(self) -> bool:
-        if self.options.fail_on_vacuous and self.never_matched():
+        if self.options.judging.fail_on_vacuous and self.never_matched():
             return True
-        least = self.options.fail_on
+        least = self.options.judging.fail_on
         return any(
             has_failed and policy.is_at_least(least)
             for policy, has_failed in zip(self.answers.policies, self.answers.failed, strict=True)
@@ -117,7 +117,7 @@ class RelationWork(LateWork, Generic[_Change]):
             self.options.host.note(
                 f"left out {rows} of atoms, because an argument is null or not a number"
             )
-        if self.options.fail_on_vacuous and self.is_complete:
+        if self.options.judging.fail_on_vacuous and self.is_complete:
             for name in self.never_matched():
                 self.options.host.note(f"{name} was never triggered (--fail-on-vacuous)")
 
@@ -195,9 +195,9 @@ class RelationWork(LateWork, Generic[_Change]):
     def settings(self) -> list[tuple[str, object]]:
         return [
             *super().settings(),
-            ("with other --time-points", self.options.time_points),
-            ("with another --verdicts", self.options.given_verdicts),
-            (f"with{'out' if self.options.rows else ''} --rows", self.options.rows),
+            ("with other --time-points", self.options.log.time_points),
+            ("with another --verdicts", self.options.judging.given_verdicts),
+            (f"with{'out' if self.options.output.rows else ''} --rows", self.options.output.rows),
         ]
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from mtlmon.relational.running import AnswerOutput
     from mtlmon.reporting.histogram import TimeHistogram
     from mtlmon.run.explaining import Explanations
-    from mtlmon.run.spec import RunSpec
+    from mtlmon.run.spec import Log, RunSpec
     from mtlmon.tables import TableEvents
 
 __all__ = [
@@ -48,19 +48,21 @@ LISTED = 100
 """The violations of a policy that a report lists, unless more are to be explained."""
 
 
-def can_reread(logs: Mapping[str, os.stat_result], options: RunSpec) -> bool:
+def can_reread(logs: Mapping[str, os.stat_result], log: Log) -> bool:
     """Whether logs can be read a second time: files on disk, and tables that are no streams."""
     is_on_disk = all(stat.S_ISREG(status.st_mode) for status in logs.values())
-    return is_on_disk and not options.streams
+    return is_on_disk and not log.streams
 
 
 def require_rereadable(logs: Mapping[str, os.stat_result], options: RunSpec) -> None:
     """Raise RunError if a log cannot be read a second time, which reasons and contexts need."""
-    if not (options.explain or options.has_context) or can_reread(logs, options):
+    if not (options.reporting.explain or options.reporting.has_context) or can_reread(
+        logs, options.log
+    ):
         return
-    what = "explain" if options.explain else "show what is around violations"
-    if options.streams:
-        kind = type(options.streams[0]).__name__
+    what = "explain" if options.reporting.explain else "show what is around violations"
+    if options.log.streams:
+        kind = type(options.log.streams[0]).__name__
         raise RunError(
             f"cannot {what}: a {kind} is read only once; give a table of its rows, such as that of "
             "its read_all()"
@@ -85,22 +87,27 @@ def check_explained(
         RunError: the log cannot be read again, or a file to write has another use.
         MtlmonError: a package that reports need is not installed.
     """
-    if options.report is not None:
+    if options.reporting.report is not None:
         from mtlmon.run.findings import check_place
         from mtlmon.support.extras import load_extra
 
         load_extra("jinja2", "report")
-        others = [*options.logs, *options.formula_files, options.output, options.explain_output]
-        check_file(options.report, "the report", others, logs.values())
-        check_place(options.report)
+        others = [
+            *options.log.paths,
+            *options.policies.files,
+            options.output.path,
+            options.reporting.explain_output,
+        ]
+        check_file(options.reporting.report, "the report", others, logs.values())
+        check_place(options.reporting.report)
     require_rereadable(logs, options)
-    if options.has_context:
+    if options.reporting.has_context:
         from mtlmon.run.context import check_context
 
-        check_context(source, options)
-    if options.explain_output is not None:
-        others = [*options.logs, *options.formula_files, options.output]
-        check_file(options.explain_output, "the explanations", others, logs.values())
+        check_context(source, options.log)
+    if options.reporting.explain_output is not None:
+        others = [*options.log.paths, *options.policies.files, options.output.path]
+        check_file(options.reporting.explain_output, "the explanations", others, logs.values())
 
 
 class RelationFindings:
@@ -137,16 +144,16 @@ class RelationFindings:
         self.are_violations = [counts_matches or not one.is_find for one in plan.named_policies]
         self.output = output
         self.times: TimeTexts | None = None
-        self.limit = options.explain_limit
-        self.kept = self.limit if options.report is None else max(LISTED, self.limit)
+        self.limit = options.reporting.explain_limit
+        self.kept = self.limit if options.reporting.report is None else max(LISTED, self.limit)
         self.first: list[list[Violation]] = [[] for _ in plan.named_policies]
         self.totals = [0] * len(self.first)
-        self.skips_overflows = options.on_error == "skip"
+        self.skips_overflows = options.log.on_error == "skip"
         self.histograms: list[TimeHistogram] = []
-        if options.report is not None:
+        if options.reporting.report is not None:
             from mtlmon.reporting.histogram import TimeHistogram
 
-            unit = options.resolution or options.unit
+            unit = options.times.time_stamp_unit
             self.histograms = [TimeHistogram(unit) for _ in self.first]
         # for each policy, the time-point that was counted last
         self.last = [-1] * len(self.first)
@@ -196,9 +203,11 @@ class RelationFindings:
             file,
             analysis,
             read,
-            options.end_time,
+            options.times.end_time,
             skips_overflows=self.skips_overflows,
-            most_rows=None if options.rows or is_json(options.explain_output) else LISTED_ROWS,
+            most_rows=None
+            if options.output.rows or is_json(options.reporting.explain_output)
+            else LISTED_ROWS,
         )
 
     @property
@@ -245,7 +254,7 @@ class RelationFindings:
 def rows_option(options: RunSpec) -> str | None:
     """Return the option that lets all rows be named, if that is not so."""
     # for MonPoly's files, it would name lines
-    return None if options.rows or options.signature is not None else "--rows"
+    return None if options.output.rows or options.log.signature is not None else "--rows"
 
 
 class RelationExplanations:
@@ -270,7 +279,7 @@ class RelationExplanations:
         self.times = findings.times
         self.policies = findings.plan.named_policies
         self.analysis = analysis
-        self.unit = options.resolution or options.unit
+        self.unit = options.times.time_stamp_unit
         self.rows = findings.rows
         self.rows_option = rows_option(options)
         self.explainer = findings.explainer(file, analysis, read, options)
@@ -339,4 +348,4 @@ def explain(
     explanations = explanations_for(options)
     found = RelationExplanations(findings, file, analysis, read, options)
     found.add(explanations, findings.chosen)
-    explanations.finish(findings.total, options.explain_limit)
+    explanations.finish(findings.total, options.reporting.explain_limit)

@@ -47,7 +47,7 @@ class PeopleAnswers:
         self.plan = plan
         self.times = times
         # the first one of several rows would not be the one that a line is about
-        self.rows = point_rows if options.time_points == "row" else None
+        self.rows = point_rows if options.log.time_points == "row" else None
         self.style = Style(options)
         self.policies = [one.policy for one in analysis.policies]
         self.whats = [one.text or str(one.written) for one in self.policies]

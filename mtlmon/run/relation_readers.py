@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from mtlmon.relational.plan import Plan
     from mtlmon.relational.reasons.evidence import Known, Reader
     from mtlmon.run.row_work import RowSource
-    from mtlmon.run.spec import RunSpec
+    from mtlmon.run.spec import Log, RunSpec
 
 __all__ = [
     "block_reader",
@@ -55,7 +55,7 @@ def log_events(
     made: Plan,
     points: PointBlock,
     name: str,
-    options: RunSpec,
+    log: Log,
     memory: MemoryLimit,
     marks: Sequence[str] = (),
 ) -> tuple[RowEvents, TextStreams | None]:
@@ -75,7 +75,7 @@ def log_events(
         points,
         made.texts,
         path=name,
-        skip_errors=options.on_error == "skip",
+        skip_errors=log.on_error == "skip",
         marks=dict.fromkeys([*marks, *used]),
     )
     return RowEvents(rows), streams
@@ -101,7 +101,7 @@ def text_events(
         memory: the memory limit of the run.
         marks: the atoms of the log that events have, beside those that computed ones use.
     """
-    events, streams = log_events(file, made, points, name, options, memory, marks)
+    events, streams = log_events(file, made, points, name, options.log, memory, marks)
     if streams is None:
         return events
     from mtlmon.checking.computed_rows import ComputedEvents
@@ -110,7 +110,7 @@ def text_events(
 
 
 def dropped_events(
-    file: PolicyFile, made: Plan, name: str, options: RunSpec, atoms: Sequence[str]
+    file: PolicyFile, made: Plan, name: str, log: Log, atoms: Sequence[str]
 ) -> RowEvents:
     """Return what reads the events of a text log without their rows.
 
@@ -119,12 +119,12 @@ def dropped_events(
         made: the plan of those with variables: lines that cannot be read are the same ones only if
             all rows are read.
         name: the name of the log in messages.
-        options: the options of the run.
+        log: how the log is read.
         atoms: the atoms that events have.
     """
     names = rows_of_log(made, file.atoms)
     points = PointBlock(array("I", [len(kinds) for _, kinds in names]))
-    skips = options.on_error == "skip"
+    skips = log.on_error == "skip"
     rows = RowScanner(names, points, made.texts, path=name, skip_errors=skips, marks=atoms)
     return RowEvents(rows, drops_points=True)
 
@@ -144,7 +144,7 @@ def text_rows(
             points,
             made.texts,
             path=name,
-            skip_errors=options.on_error == "skip",
+            skip_errors=options.log.on_error == "skip",
         )
     from mtlmon.checking.computed_rows import ComputedEvents
 
@@ -202,7 +202,7 @@ def block_reader(
 
         rewind(start_of_input)
         order = text_order(options, is_again=True)
-        log = open_log(options.log, order)
+        log = open_log(options.log.path, order)
         rows = rows_for(made, points, log.name)
         places = None
         if isinstance(rows, RowScanner | ComputedRows):
@@ -264,7 +264,7 @@ def table_reader(
 
     def read(made: Plan, points: PointBlock) -> Iterator[Known]:
         rewind(start_of_input)
-        by_stamp = options.time_points == "stamp"
+        by_stamp = options.log.time_points == "stamp"
         # of several rows, a time-point does not tell which one a row of an atom is
         places = None if by_stamp else PointRows()
         with closing(

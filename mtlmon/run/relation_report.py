@@ -113,17 +113,17 @@ class RelationReport:
             skipped=self.skipped,
             seconds=seconds,
             peak_memory=peak_memory(),
-            command=shlex.join(["mtlmon", *self.options.arguments]),
+            command=shlex.join(["mtlmon", *self.options.reporting.arguments]),
             started=datetime.now(UTC) - timedelta(seconds=seconds),
-            end_time=self.options.end_time,
-            unit=self.options.resolution or self.options.unit,
+            end_time=self.options.times.end_time,
+            unit=self.options.times.time_stamp_unit,
             last=None if self.check.run.is_stopped else self.check.run.clock,
             remarks=list(self.remarks(can_reread=read is not None, is_interrupted=is_interrupted)),
-            policy_files=policy_files(self.options),
+            policy_files=policy_files(self.options.policies),
             settings=settings_of(self.file, self.options),
-            time_zone=time_zone_of(self.file, self.options),
+            time_zone=time_zone_of(self.file, self.options.log),
         )
-        save_report(ReportData(self.reports(read), run), self.options)
+        save_report(ReportData(self.reports(read), run), self.options.reporting)
 
     def reports(self, read: Reader | None) -> list[PolicyReport]:
         """Return the results of the policies; `read` reads the log once more, if possible."""
@@ -136,7 +136,7 @@ class RelationReport:
 
     def explanations(self, read: Reader) -> dict[Violating, Explanation]:
         """Explain the first violations of each policy."""
-        limit = self.options.explain_limit
+        limit = self.options.reporting.explain_limit
         chosen = [one for own in self.findings.first for one in own[:limit]]
         explainer = self.findings.explainer(self.file, self.analysis, read, self.options)
         found = {}
@@ -147,7 +147,7 @@ class RelationReport:
                 policy,
                 "",
                 self.analysis.relations,
-                unit=self.options.resolution or self.options.unit,
+                unit=self.options.times.time_stamp_unit,
                 rows_option=rows_option(self.options),
             )
             # the valuation stands before it, and the formula above

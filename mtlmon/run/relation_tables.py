@@ -67,7 +67,7 @@ class TableWork(LogWork["EventBatch"]):
         memory: MemoryLimit,
         logs: Mapping[str, os.stat_result],
     ) -> None:
-        watch = assumption_watch(file, source, options)
+        watch = assumption_watch(file, source, options.times)
         super().__init__(source, iter(source), watch, options.host)
         self.traces = traces
         self.file = file
@@ -77,7 +77,7 @@ class TableWork(LogWork["EventBatch"]):
         self.check: Check | None = None
         self.rows: RelationRows | None = None
         self.writer: Writer = NoWriter()
-        self.most_points = points_at_once(options)
+        self.most_points = points_at_once(options.judging)
         # for checkpoints: the log's files, its name in messages, and what a run continues from
         self.logs: Sequence[os.stat_result] = list(logs.values())
         self.name = next(iter(logs)) if len(logs) == 1 else f"the {plural(len(logs), 'log')}"
@@ -238,13 +238,13 @@ def check_tables(file: PolicyFile, options: RunSpec) -> Steps:
     """Check the policies on tables; return the exit status."""
     names = used_atoms(file)
     require_rows_of_tables(file, names)
-    if options.time_points == "stamp":
+    if options.log.time_points == "stamp":
         refuse_points(file)
     shown = shown_arguments(file, names)
-    memory = MemoryLimit(options.max_memory, options.option_names)
+    memory = MemoryLimit(options.limits.max_memory, options.option_names)
     traces = RelationTraces(file, shown)
-    has_checkpoints = options.checkpoint is not None
-    start_of_input = position_of_input(options)
+    has_checkpoints = options.checkpoint.path is not None
+    start_of_input = position_of_input(options.log)
     with closing(
         open_table_source(
             options,
@@ -258,7 +258,7 @@ def check_tables(file: PolicyFile, options: RunSpec) -> Steps:
     ) as source:
         logs = statuses(source)
         verdicts = verdicts_of(options, logs, keeps=has_checkpoints)
-        if options.for_people:
+        if options.output.for_people:
             # what writes the lines escapes what does not print
             verdicts.lines = None
             source.track_rows()
@@ -266,7 +266,7 @@ def check_tables(file: PolicyFile, options: RunSpec) -> Steps:
         signals = options.host.signals(verdicts, is_held=has_checkpoints)
         if options.tracks_rows:
             source.track_rows()
-        if options.needs_violations:
+        if options.reporting.needs_violations:
             from mtlmon.run.relation_findings import check_explained
 
             check_explained(options, logs, source)
@@ -326,7 +326,7 @@ def check_tables(file: PolicyFile, options: RunSpec) -> Steps:
                 has_violation=lambda: work.check is not None and work.check.fails(file),
                 report=report,
                 summary=summary,
-                wants_summary=options.summary,
-                end_time=options.end_time,
+                wants_summary=options.reporting.summary,
+                end_time=options.times.end_time,
             )
         )

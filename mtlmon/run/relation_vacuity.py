@@ -32,7 +32,7 @@ __all__ = [
 
 def counts_left_sides(file: PolicyFile, options: RunSpec) -> bool:
     """Whether anything depends on how often left sides are matched in the whole log."""
-    if options.signature is not None or options.verdicts == "first":
+    if options.log.signature is not None or options.judging.verdicts == "first":
         return False
     policies = [policy for policy in file.policies if policy.is_first_order]
     return wants_triggered(policies, options)

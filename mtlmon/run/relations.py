@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from mtlmon.run.relation_findings import RelationFindings
     from mtlmon.run.relation_people import PeopleAnswers
     from mtlmon.run.running import Steps
-    from mtlmon.run.spec import RunSpec
+    from mtlmon.run.spec import Judging, Log, RunSpec
     from mtlmon.tables.columns.times import Times
     from mtlmon.tables.relation_traces import RelationTraces
     from mtlmon.tables.relations import RelationRows
@@ -103,17 +103,17 @@ def check_relations(file: PolicyFile, options: RunSpec) -> Steps:
     check_options(file, options)
     refuse_traces(file)
     # what is wrong whatever the log is, is said before it is opened
-    if not options.is_table:
-        require_no_key(file, options)
-    file = valid_keyed_file(file, options.key_columns)
+    if not options.log.is_table:
+        require_no_key(file, options.log)
+    file = valid_keyed_file(file, options.log.key_columns)
     analysis = valid_analysis(file, None)
-    if options.fail_on_vacuous:
+    if options.judging.fail_on_vacuous:
         require_counted(analysis, plan(file, analysis, counts_triggered=True))
     if not all(policy.is_first_order for policy in file.policies):
         from mtlmon.run.mixed_policies import check_mixed
 
         return check_mixed(file, options)
-    if options.is_table:
+    if options.log.is_table:
         from mtlmon.run.relation_tables import check_tables
 
         return check_tables(file, options)
@@ -122,20 +122,20 @@ def check_relations(file: PolicyFile, options: RunSpec) -> Steps:
 
 def check_options(file: PolicyFile, options: RunSpec) -> None:
     """Raise RunError if an option does not work with variables."""
-    if options.mode != "local":
+    if options.judging.mode != "local":
         raise RunError(
-            f"--mode {options.mode} is for policies without variables: leave it out, as there are "
-            "no equivalences between valuations"
+            f"--mode {options.judging.mode} is for policies without variables: leave it out, as "
+            "there are no equivalences between valuations"
         )
 
 
-def require_no_key(file: PolicyFile, options: RunSpec) -> None:
+def require_no_key(file: PolicyFile, log: Log) -> None:
     """Raise RunError if a policy has a key, whose columns a text log does not have."""
     for policy in file.policies:
         if policy.is_first_order and policy.key:
             raise RunError(
                 f"policy {policy.name} is per {', '.join(policy.key)}, but the log is read as "
-                f"text: {format_advice(options)}"
+                f"text: {format_advice(log)}"
             )
 
 
@@ -148,10 +148,10 @@ def require_no_conditions(file: PolicyFile, options: RunSpec) -> None:
     for name in used_atoms(file):
         relation = file.relations.get(name)
         if relation is not None and relation.condition is not None:
-            where = source_at(file.text, relation.place, options.formula_name)
+            where = source_at(file.text, relation.place, options.policies.name)
             raise RunError(
                 f"{where} says which rows of a table are rows of {written_name(name)}, but the "
-                f"log is read as text: {format_advice(options)}, or leave out the condition"
+                f"log is read as text: {format_advice(options.log)}, or leave out the condition"
             )
 
 
@@ -162,22 +162,22 @@ def engine_for(file: PolicyFile, analysis: Analysis, options: RunSpec) -> Engine
         MtlmonError: a policy cannot be evaluated, or there are too many slices.
     """
     counts = counts_left_sides(file, options)
-    goes_on = options.resume or (counts and options.checkpoint is not None)
-    if (options.slices or 1) == 1 and not (options.slices and goes_on):
+    goes_on = options.checkpoint.resume or (counts and options.checkpoint.path is not None)
+    if (options.judging.slices or 1) == 1 and not (options.judging.slices and goes_on):
         # slices can go on from any other number of them, one engine only from one engine
         made = plan(file, analysis, counts_triggered=counts)
-        if options.fail_on_vacuous:
+        if options.judging.fail_on_vacuous:
             require_counted(analysis, made)
         return RelationalEngine(made, made.texts)
     from mtlmon.relational.slicing import plan_slices
     from mtlmon.relational.slicing.engine import SlicedEngine
 
-    assert options.slices is not None
+    assert options.judging.slices is not None
     slicing = plan_slices(
         file,
         analysis,
-        options.slices,
-        seed=options.slice_seed or 0,
+        options.judging.slices,
+        seed=options.judging.slice_seed or 0,
         counts_triggered=counts,
     )
     for one in slicing.policies[: slicing.policy_count]:
@@ -186,15 +186,15 @@ def engine_for(file: PolicyFile, analysis: Analysis, options: RunSpec) -> Engine
             options.host.note(
                 f"{'find' if one.is_find else 'policy'}{name} runs in one slice: {one.remark}"
             )
-    engine = SlicedEngine(file, analysis, slicing, options.threads)
-    if options.fail_on_vacuous:
+    engine = SlicedEngine(file, analysis, slicing, options.limits.threads)
+    if options.judging.fail_on_vacuous:
         require_counted(analysis, engine.plan)
     return engine
 
 
-def points_at_once(options: RunSpec) -> int:
+def points_at_once(judging: Judging) -> int:
     """How many time-points are read at once; more if threads wait for each other then."""
-    return SLICED_POINTS if (options.slices or 1) > 1 else DEFAULT_POINTS
+    return SLICED_POINTS if (judging.slices or 1) > 1 else DEFAULT_POINTS
 
 
 class Check:
@@ -237,17 +237,17 @@ class Check:
         self.options = options
         self.point_rows: PointRows | None = None
         # lines of MonPoly's logs are no time-points
-        has_rows = options.signature is None
-        if has_rows and (options.tracks_rows or options.for_people):
+        has_rows = options.log.signature is None
+        if has_rows and (options.tracks_rows or options.output.for_people):
             from mtlmon.checking.point_rows import PointRows
 
-            self.point_rows = PointRows(by_stamp=options.time_points == "stamp")
+            self.point_rows = PointRows(by_stamp=options.log.time_points == "stamp")
         self.queue = queue
-        self.engine.skips_overflows = options.on_error == "skip"
-        if options.max_rows is not None:
-            self.engine.most_rows = options.max_rows
+        self.engine.skips_overflows = options.log.on_error == "skip"
+        if options.limits.max_rows is not None:
+            self.engine.most_rows = options.limits.max_rows
             self.engine.limit_name = "--max-rows"
-        if output is None and options.for_people:
+        if output is None and options.output.for_people:
             from mtlmon.run.relation_people import PeopleAnswers
 
             assert analysis is not None
@@ -260,21 +260,21 @@ class Check:
         self.output = output
         self.findings: RelationFindings | None = None
         self.taker: AnswerOutput = self.output
-        if options.needs_violations:
+        if options.reporting.needs_violations:
             from mtlmon.run.relation_findings import RelationFindings
 
             self.taker = self.findings = RelationFindings(
                 self.plan,
                 self.output,
                 options,
-                counts_matches=options.negate,
+                counts_matches=options.judging.negate,
                 point_rows=self.point_rows,
             )
             self.findings.times = time_texts(options, times)
         self.run = RelationalRun(
             self.engine,
             self.taker if queue is None else queue,
-            verdicts=options.verdicts,
+            verdicts=options.judging.verdicts,
             memory=memory,
             has_others=self.has_others,
         )
@@ -292,14 +292,14 @@ class Check:
             for one in self.plan.named_policies
         ]
         # The run itself finds the first ones.
-        verdicts = "all" if options.verdicts == "first" else options.verdicts
-        if options.output_format == "text" or verdicts == "none":
+        verdicts = "all" if options.judging.verdicts == "first" else options.judging.verdicts
+        if options.output.format == "text" or verdicts == "none":
             labels = [b"" if name is None else policy_label(name) for name in names]
             lines = AnswerLines(
                 labels, variables, self.plan.texts, self.key_fields, verdicts=verdicts
             )
             output: Output = lines
-            if options.rows and verdicts != "none":
+            if options.output.rows and verdicts != "none":
                 from mtlmon.run.row_lines import RowLines
 
                 assert self.point_rows is not None
@@ -310,8 +310,10 @@ class Check:
             return TimedAnswers(output, (names[0] is not None) + len(self.key_fields[0]), texts)
         from mtlmon.tables.relation_check import valuation_table
 
-        tracked = self.point_rows if options.rows else None
-        return answer_output(valuation_table(self.plan, times, options.verdicts, tracked), options)
+        tracked = self.point_rows if options.output.rows else None
+        return answer_output(
+            valuation_table(self.plan, times, options.judging.verdicts, tracked), options.output
+        )
 
     def rows_of(self, traces: RelationTraces, tables: Sequence[KeyTable | None]) -> RelationRows:
         """Return what makes time-points of batches, whose keys have numbers in tables."""
@@ -319,7 +321,7 @@ class Check:
             self.plan,
             self.engine.points,
             tables,
-            by_stamp=self.options.time_points == "stamp",
+            by_stamp=self.options.log.time_points == "stamp",
         )
         return rows
 
@@ -355,7 +357,7 @@ class Check:
         """Whether a policy that matters is violated more often than it may be."""
         policies = {one.name: one for one in file.policies}
         declared = [policies[one.name] for one in self.plan.named_policies]
-        least = self.options.fail_on
+        least = self.options.judging.fail_on
         return any(
             has_failed and policy.is_at_least(least)
             for policy, has_failed in zip(declared, self.failed(declared), strict=True)
@@ -372,12 +374,12 @@ class Check:
 
     def fails(self, file: PolicyFile) -> bool:
         """Whether the exit status is that of a violation."""
-        is_vacuous = self.options.fail_on_vacuous and bool(never_matched(self.engine))
+        is_vacuous = self.options.judging.fail_on_vacuous and bool(never_matched(self.engine))
         return is_vacuous or self.has_violation(file)
 
     def report_end(self) -> None:
         """Mention what the answers do not show."""
-        if self.options.fail_on_vacuous:
+        if self.options.judging.fail_on_vacuous:
             for name in never_matched(self.engine):
                 self.options.host.note(f"{name} was never triggered (--fail-on-vacuous)")
         if self.engine.overflows:
@@ -450,17 +452,17 @@ def tell_findings(
     assert check.findings is not None
     status, seconds, signals = end
     has_violation = status == VIOLATION and check.has_violation(file)
-    if options.explain and has_violation:
+    if options.reporting.explain and has_violation:
         explain(check.findings, file, analysis, read, options)
-    if options.has_context and has_violation:
+    if options.reporting.has_context and has_violation:
         from mtlmon.run.context import show_rows
 
         show_rows(check.findings.chosen_rows, texts, options, check.findings.total)
-    if options.report is not None:
+    if options.reporting.report is not None:
         from mtlmon.run.relation_report import RelationReport
 
         report = RelationReport(check, check.findings, file, analysis, options, list(logs), *facts)
-        report.write(read if can_reread(logs, options) else None, seconds, status, signals)
+        report.write(read if can_reread(logs, options.log) else None, seconds, status, signals)
 
 
 def check_text(file: PolicyFile, options: RunSpec) -> Steps:
@@ -470,25 +472,25 @@ def check_text(file: PolicyFile, options: RunSpec) -> Steps:
     engine = engine_for(file, analysis, options)
     made = engine.plan
     order = text_order(options)
-    log = open_log(options.log, order)
+    log = open_log(options.log.path, order)
     if not isinstance(engine, RelationalEngine):
         # a reader of a pipe waits for answers, and a checkpoint for all of them
-        has_rows = options.tracks_rows or options.for_people
-        engine.is_ahead = log.is_regular and options.checkpoint is None and not has_rows
-    start_of_input = position_of_input(options)
-    memory = MemoryLimit(options.max_memory, options.option_names)
+        has_rows = options.tracks_rows or options.output.for_people
+        engine.is_ahead = log.is_regular and options.checkpoint.path is None and not has_rows
+    start_of_input = position_of_input(options.log)
+    memory = MemoryLimit(options.limits.max_memory, options.option_names)
     check = Check(engine, options, memory, analysis=analysis)
     rows = text_rows(file, made, check.engine.points, log.name, options, memory)
     if order is not None:
         rows.lines.order = order.lines
         order.memory = memory
-    if options.needs_violations:
+    if options.reporting.needs_violations:
         from mtlmon.run.relation_findings import check_explained
 
         check_explained(options, {log.name: log.status})
-    has_checkpoints = options.checkpoint is not None
+    has_checkpoints = options.checkpoint.path is not None
     verdicts = verdicts_of(options, {log.name: log.status}, keeps=has_checkpoints)
-    if options.for_people:
+    if options.output.for_people:
         # what writes the lines escapes what does not print
         verdicts.lines = None
     signals = options.host.signals(verdicts, is_held=has_checkpoints)
@@ -497,14 +499,14 @@ def check_text(file: PolicyFile, options: RunSpec) -> Steps:
     if file.assumptions:
         from mtlmon.checking.assumptions import AssumptionWatch
 
-        watch = AssumptionWatch(file.assumptions, options.unit, [()])
+        watch = AssumptionWatch(file.assumptions, options.times.unit, [()])
     if check.point_rows is not None:
         rows.number_lines()
-    loop = RowLoop(rows, check, points_at_once(options), watch)
+    loop = RowLoop(rows, check, points_at_once(options.judging), watch)
 
     def again() -> RowEvents:
         atoms = () if isinstance(rows, RowScanner) else rows.atoms
-        return dropped_events(file, plan(file, analysis), log.name, options, atoms)
+        return dropped_events(file, plan(file, analysis), log.name, options.log, atoms)
 
     work, pump = row_pump(loop, log, rows, verdicts, signals, progress, options, again)
 
@@ -545,6 +547,6 @@ def check_text(file: PolicyFile, options: RunSpec) -> Steps:
         has_violation=lambda: check.fails(file),
         report=report,
         summary=summary,
-        wants_summary=options.summary,
-        end_time=options.end_time,
+        wants_summary=options.reporting.summary,
+        end_time=options.times.end_time,
     )

@@ -429,8 +429,10 @@ def note_mode(what: str, formulas: Sequence[Formula], options: RunSpec, mode: st
         options: the options of the run.
         mode: the mode that they run in.
     """
-    advice = "" if options.end_time == "inf" else never_decided(formulas)
-    options.host.note(f"{what} is unbounded: mode {options.mode} works as {mode} here{advice}")
+    advice = "" if options.times.end_time == "inf" else never_decided(formulas)
+    options.host.note(
+        f"{what} is unbounded: mode {options.judging.mode} works as {mode} here{advice}"
+    )
 
 
 def never_decided(formulas: Sequence[Formula]) -> str:
@@ -468,9 +470,9 @@ def note_slow(policies: Sequence[tuple[str | None, Formula]], options: RunSpec) 
     """
     from mtlmon.engine.choice import SLOW, has_time_bound
 
-    if options.mode == "global":
+    if options.judging.mode == "global":
         return
-    slow = [name for name, formula in policies if not has_time_bound(formula, options.mode)]
+    slow = [name for name, formula in policies if not has_time_bound(formula, options.judging.mode)]
     if slow:
         names = tuple(name for name in slow if name is not None)
         what = f"of {name_list(names)}: " if names else ""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from mtlmon.policy import Policy
     from mtlmon.reporting import PolicyReport
-    from mtlmon.run.spec import RunSpec
+    from mtlmon.run.spec import Log, Policies, RunSpec, Times
     from mtlmon.syntax.formula import Formula
 
 __all__ = ["WrittenPolicies", "policy_files", "settings_of", "time_zone_of", "wording_of"]
@@ -36,16 +36,16 @@ class WrittenPolicies:
     """
 
     def __init__(self, file: Formula | PolicyFile, options: RunSpec) -> None:
-        self.unit = options.resolution or options.unit
+        self.unit = options.times.time_stamp_unit
         self.written: dict[str | None, WrittenPolicy]
         if isinstance(file, PolicyFile):
             names = [policy.name for policy in file.policies]
-            written = written_policies(file, options.constants)
+            written = written_policies(file, options.policies.constants)
             self.written = dict(zip(names, written, strict=True))
             self.has_several = len(file.files) > 1
         else:
-            texts = [text_of(content, name) for name, content in options.contents.items()]
-            (text,) = texts or [options.formula or ""]
+            texts = [text_of(content, name) for name, content in options.policies.contents.items()]
+            (text,) = texts or [options.policies.formula or ""]
             self.written = {None: WrittenPolicy(written_formula(text), (), "")}
             self.has_several = False
 
@@ -76,29 +76,29 @@ class WrittenPolicies:
         )
 
 
-def policy_files(options: RunSpec) -> list[PolicyFileName]:
+def policy_files(policies: Policies) -> list[PolicyFileName]:
     """Return the names and revisions of the policy files of a run."""
     return [
         PolicyFileName(
             "standard input" if name == STANDARD_STREAM else name,
             hashlib.sha256(content).hexdigest()[:_DIGITS],
         )
-        for name, content in options.contents.items()
+        for name, content in policies.contents.items()
     ]
 
 
-def wording_of(file: Formula | PolicyFile, options: RunSpec) -> Wording:
+def wording_of(file: Formula | PolicyFile, times: Times) -> Wording:
     """Return how explanations write formulas of a file."""
     names = file.named_formulas if isinstance(file, PolicyFile) else {}
-    return Wording(options.resolution or options.unit, names)
+    return Wording(times.time_stamp_unit, names)
 
 
-def time_zone_of(file: Formula | PolicyFile, options: RunSpec) -> str | None:
+def time_zone_of(file: Formula | PolicyFile, log: Log) -> str | None:
     """Return the time zone of people: that of the log's times, else the one of the policies' hours.
 
     None is UTC, also if policies have several.
     """
-    zones = {options.time_zone} - {None}
+    zones = {log.time_zone} - {None}
     if isinstance(file, PolicyFile):
         zones = zones or {file.time_zone} - {None}
         zones = zones or {one.zone for one in file.files}
@@ -108,15 +108,15 @@ def time_zone_of(file: Formula | PolicyFile, options: RunSpec) -> str | None:
 
 def settings_of(file: Formula | PolicyFile, options: RunSpec) -> list[tuple[str, str]]:
     """Return what the verdicts depend on beside policies and log, each as a name and a text."""
-    unit = options.resolution or options.unit
+    unit = options.times.time_stamp_unit
     zones = []
     if isinstance(file, PolicyFile):
         zones = list(dict.fromkeys(one.zone for one in file.files if one.zone is not None))
-    constants = [f"{name}={value}" for name, value in options.constants.items()]
+    constants = [f"{name}={value}" for name, value in options.policies.constants.items()]
     settings = {
         "Unit": unit or "",
         "Time zone": ", ".join(zones),
         "Constants": ", ".join(constants),
-        "Time-points": "time-stamps" if options.time_points == "stamp" else "",
+        "Time-points": "time-stamps" if options.log.time_points == "stamp" else "",
     }
     return [(name, value) for name, value in settings.items() if value]

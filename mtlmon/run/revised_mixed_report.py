@@ -75,4 +75,4 @@ class RevisedMixedReport:
         reports = [*self.plain.reports(), *self.others.reports()]
         reports.sort(key=lambda one: self.names.index(one.name))
         run = replace(run, remarks=list(dict.fromkeys(remarks)))
-        save_report(ReportData(reports, run), self.options)
+        save_report(ReportData(reports, run), self.options.reporting)

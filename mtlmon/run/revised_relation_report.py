@@ -68,7 +68,7 @@ class RevisedRelationReport:
         self.written = WrittenPolicies(file, options)
         self.started = datetime.now(UTC)
         count = len(check.policies)
-        unit = options.resolution or options.unit
+        unit = options.times.time_stamp_unit
         # the violations that may still go; those that are final, and the first of them
         self.live: list[set[_Found]] = [set() for _ in range(count)]
         self.totals = [0] * count
@@ -100,7 +100,7 @@ class RevisedRelationReport:
 
     def settle(self, bound: int | None) -> None:
         """Count the violations below a time, or all, and list the first of them."""
-        most = max(LISTED, self.options.explain_limit)
+        most = max(LISTED, self.options.reporting.explain_limit)
         for policy, live in enumerate(self.live):
             final = sorted(one for one in live if bound is None or one[0] < bound)
             live.difference_update(final)
@@ -126,17 +126,17 @@ class RevisedRelationReport:
             skipped=self.source.skipped,
             seconds=seconds,
             peak_memory=peak_memory(),
-            command=shlex.join(["mtlmon", *self.options.arguments]),
+            command=shlex.join(["mtlmon", *self.options.reporting.arguments]),
             started=self.started,
-            end_time=self.options.end_time,
-            unit=self.options.resolution or self.options.unit,
+            end_time=self.options.times.end_time,
+            unit=self.options.times.time_stamp_unit,
             last=self.source.clock,
             remarks=list(self.remarks(is_interrupted=is_interrupted)),
-            policy_files=policy_files(self.options),
+            policy_files=policy_files(self.options.policies),
             settings=settings_of(self.file, self.options),
-            time_zone=time_zone_of(self.file, self.options),
+            time_zone=time_zone_of(self.file, self.options.log),
         )
-        save_report(ReportData(self.reports(), run), self.options)
+        save_report(ReportData(self.reports(), run), self.options.reporting)
 
     def reports(self) -> list[PolicyReport]:
         """Return the results of the policies; all violations are final."""
@@ -148,7 +148,7 @@ class RevisedRelationReport:
         policy = self.check.policies[number]
         answered, violated = self.check.answered_points[number], self.check.found_points[number]
         # time-points of one time-stamp may be one, so it is not known how many others there are
-        points = answered if self.options.time_points == "stamp" else self.check.event_count
+        points = answered if self.options.log.time_points == "stamp" else self.check.event_count
         violations = tuple(
             Violation(time_stamp, offset, valuation=values or None)
             for time_stamp, _, values, offset in self.first[number]
@@ -200,7 +200,7 @@ class RevisedRelationReport:
                 whose = "The find" if policy.name is None else f"Find {policy.name}"
                 yield f"{whose} matched at {plural(found, 'time-point')}."
         if any(self.totals):
-            yield what_is_explained(self.options)
+            yield what_is_explained(self.options.reporting)
 
 
 def valuation(made: Plan, policy: int, cells: Sequence[int]) -> str:

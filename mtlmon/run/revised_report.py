@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from mtlmon.checking.history_check import HistoryCheck
     from mtlmon.reporting import PolicyReport, Run
     from mtlmon.run.in_order import Named
-    from mtlmon.run.spec import RunSpec
+    from mtlmon.run.spec import Reporting, RunSpec
     from mtlmon.syntax.formula import Formula
     from mtlmon.tables import TableEvents
 
@@ -41,9 +41,9 @@ _AT_ONCE = 1 << 14
 _VALUES = {TRUE: True, FALSE: False}
 
 
-def what_is_explained(options: RunSpec) -> str:
+def what_is_explained(reporting: Reporting) -> str:
     """Return the remark of a report with violations on whether they are explained."""
-    return _EXPLAINED_APART if options.explain else _NOT_EXPLAINED
+    return _EXPLAINED_APART if reporting.explain else _NOT_EXPLAINED
 
 
 class RevisedReport(ReportedRun):
@@ -145,7 +145,7 @@ class RevisedReport(ReportedRun):
             RunError: the report cannot be written.
         """
         run = self.run(seconds, is_interrupted=is_interrupted)
-        save_report(ReportData(self.reports(), run), self.options)
+        save_report(ReportData(self.reports(), run), self.options.reporting)
 
     def run(self, seconds: float, *, is_interrupted: bool) -> Run:
         """Return what the report says of the run as a whole; no changes follow."""
@@ -208,7 +208,7 @@ class RevisedReport(ReportedRun):
         if self.source.skipped:
             yield f"Skipped {plural(self.source.skipped, name)} that could not be read."
         if any(collector.false for collector in self.collectors):
-            yield what_is_explained(self.options)
+            yield what_is_explained(self.options.reporting)
         if self.no_values is not None:
             for policy, collector in zip(self.check.policies, self.collectors, strict=True):
                 message = policy.message

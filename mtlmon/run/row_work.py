@@ -187,21 +187,23 @@ def row_pump(
         RunError: the files are not suitable for checkpoints.
     """
     if (
-        options.checkpoint is None
-        and options.idle is not None
+        options.checkpoint.path is None
+        and options.times.idle is not None
         and isinstance(rows, RowScanner | ComputedRows)
     ):
         from mtlmon.run.idle import IdlePump
 
         timed = TimedRowWork(loop, log, rows)
-        return timed, IdlePump(timed, verdicts, signals, progress, options.idle, options.unit)
-    if options.checkpoint is None:
+        return timed, IdlePump(
+            timed, verdicts, signals, progress, options.times.idle, options.times.unit
+        )
+    if options.checkpoint.path is None:
         work = RowWork(loop, log)
         return work, Pump(work, verdicts, signals, progress)
     from mtlmon.run.checkpointing import CheckpointingPump
     from mtlmon.run.relation_checkpoints import CheckpointedRows, TimedCheckpointedRows
 
-    if options.idle is not None and isinstance(rows, RowScanner | ComputedRows):
+    if options.times.idle is not None and isinstance(rows, RowScanner | ComputedRows):
         from mtlmon.run.idle import IdleCheckpointingPump
 
         both = TimedCheckpointedRows(loop, log, rows, options, again)

@@ -1,16 +1,21 @@
-"""What a run is asked to do: the policies, the log and every option, by the command's words."""
+"""What a run is asked to do: the policies, the log and every option, in groups.
+
+A group is a value: what is settled later, as the format of a log that is recognised by its first
+bytes, is settled by a function that returns another value.
+"""
 
 from __future__ import annotations
 
 import os
 
+from mtlmon.support.frozen import Frozen
 from mtlmon.support.option_names import COMMAND
 from mtlmon.support.standard_input import STANDARD_STREAM
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Any, Literal
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any, Literal, Self
 
     from mtlmon.run.explaining import Explanations
     from mtlmon.run.host import Host
@@ -18,33 +23,56 @@ if TYPE_CHECKING:
     from mtlmon.syntax.durations import Duration
     from mtlmon.tables.outputs import BatchOutput
 
+    Verdicts = Literal["all", "boolean", "false", "first", "none"]
 
-__all__ = ["RunSpec"]
+
+__all__ = [
+    "PLACES",
+    "Checkpoint",
+    "Judging",
+    "Limits",
+    "Log",
+    "Output",
+    "Policies",
+    "Reporting",
+    "RunSpec",
+    "Times",
+]
 
 
-class RunSpec:
-    """The options of a run; what is not said has the default that the class has."""
+class Policies(Frozen):
+    """Where the policies come from.
 
-    # how messages write the options that they recommend
-    option_names: OptionNames = COMMAND
-    # is told what happens, and can interrupt the run
-    host: Host
+    Attributes:
+        formula: the text of a formula or a policy file; None if it is read from files.
+        files: the names of the policy files: none with a formula, one, or several.
+        contents: their bytes by name, once they have been read.
+        constants: the values of constants, by name.
+        explain_formula: whether the policies are explained instead of checked.
+    """
 
-    # ---- policies ----
     formula: str | None = None
-    # the policy files: none with a formula, one, or several
-    formula_files: list[str]
-    # their bytes by name, once they have been read
-    contents: dict[str, bytes]
-    unit: str | None = None
-    policies: list[str] = []  # noqa: RUF012
-    constants: dict[str, str]
+    files: Sequence[str] = ()
+    contents: Mapping[str, bytes] = {}
+    constants: Mapping[str, str] = {}
     explain_formula: bool = False
 
-    # ---- the log ----
-    log: str
-    logs: list[str]
-    # instead of files, or among them, tables and data frames
+    @property
+    def name(self) -> str:
+        """The policy files in messages."""
+        return " and ".join(self.files) or "the formula"
+
+
+class Log(Frozen):
+    """What is read, and how.
+
+    Attributes:
+        paths: the names of files, with `-` for standard input.
+        tables: instead of files, or among them, tables and data frames.
+        keys: the columns of keys, as they are given.
+    """
+
+    paths: Sequence[str] = ()
     tables: Sequence[Any] = ()
     follow: str | None = None
     format: str | None = None
@@ -53,21 +81,52 @@ class RunSpec:
     delimiter: str = ","
     quote: str = '"'
     decimal: str = "."
-    null_values: list[str] = [""]  # noqa: RUF012
+    null_values: Sequence[str] = ("",)
     time: str | None = None
     time_unit: str | None = None
     time_format: str | None = None
     time_zone: str | None = None
-    resolution: str | None = None
     event: str | None = None
     event_separator: str | None = None
-    keys: list[list[str]] = []  # noqa: RUF012
+    keys: Sequence[Sequence[str]] = ()
     time_points: Literal["row", "stamp"] = "row"
+    op: str | None = None
+    id: str | None = None
     signature: str | None = None
-    negate: bool = False
     nonewlastts: bool = False
 
-    # ---- the order of time ----
+    @property
+    def path(self) -> str:
+        """The first file, or standard input."""
+        return self.paths[0] if self.paths else STANDARD_STREAM
+
+    @property
+    def key_columns(self) -> list[str]:
+        """The columns of keys."""
+        return [name for names in self.keys for name in names]
+
+    @property
+    def streams(self) -> list[Any]:
+        """Those of the tables that can be read only once, as readers of Arrow."""
+        return [one for one in self.tables if not is_kept(one)]
+
+    @property
+    def is_table(self) -> bool:
+        """Whether the logs are tables."""
+        if self.tables or self.pattern is not None:
+            return True
+        if self.format is not None:
+            return self.format != "text"
+        from mtlmon.support.table_formats import table_format
+
+        return any(table_format(path) is not None or is_directory(path) for path in self.paths)
+
+
+class Times(Frozen):
+    """What is known of time-stamps: their unit, their order, and how time passes."""
+
+    unit: str | None = None
+    resolution: str | None = None
     sort: bool = False
     end_time: int | Literal["last", "inf"] | None = None
     advance_every: int | None = None
@@ -77,67 +136,92 @@ class RunSpec:
     lateness: int | Duration | None = None
     consistency: Literal["strong", "middle", "weak"] | None = None
     clock: Literal["all", "key"] | None = None
-    op: str | None = None
-    id: str | None = None
 
-    # ---- verdicts ----
+    @property
+    def time_stamp_unit(self) -> str | None:
+        """The unit of time-stamps, if an option or the policies say it."""
+        return self.resolution or self.unit
+
+    @property
+    def reorders(self) -> bool:
+        """Whether rows that come late are put in their places, or refused if they are too late."""
+        return self.wait is not None or self.late is not None
+
+
+class Judging(Frozen):
+    """How policies are evaluated, and which verdicts count.
+
+    Attributes:
+        given_verdicts: the verdicts that are asked for; None leaves them to the policies.
+        verdicts: what is given, or else the default of the policies.
+    """
+
     mode: Literal["local", "global", "naive"] = "local"
     bdd: Literal["auto", "cudd", "autoref"] = "auto"
-    given_verdicts: Literal["all", "boolean", "false", "first", "none"] | None = None
-    # what is given, or else the default of the policies
-    verdicts: Literal["all", "boolean", "false", "first", "none"]
+    given_verdicts: Verdicts | None = None
+    verdicts: Verdicts = "all"
     resolve: bool = False
+    negate: bool = False
     slices: int | None = None
     slice_seed: int | None = None
+    fail_on: Literal["info", "low", "medium", "high", "critical"] | None = None
+    fail_on_vacuous: bool = False
+
+
+class Limits(Frozen):
+    """What a run may use.
+
+    Attributes:
+        sort_memory: how many bytes sorting uses, approximately, before it writes to disk.
+    """
+
+    sort_memory: int | None = None
     threads: int | None = None
     max_memory: int | None = None
     max_rows: int | None = None
 
-    # ---- the output ----
-    output: str | None = None
+
+class Output(Frozen):
+    """What becomes of the answers.
+
+    Attributes:
+        path: the file that they are written to; None for standard output or the program.
+        given_format: the format that is asked for.
+        format: what is given, or else text; batches, if a program takes the answers.
+        make_batches: makes what keeps answers as batches, if these are not written.
+        for_people: whether violations are written for a person.
+    """
+
+    path: str | None = None
     given_format: Literal["text", "jsonl", "csv", "parquet", "monpoly"] | None = None
-    # what is given, or else text
-    output_format: Literal["text", "jsonl", "csv", "parquet", "monpoly", "batches"]
-    # makes what keeps answers as batches, if these are not written
-    batch_output: Callable[[Any], BatchOutput[Any]] | None = None
+    format: Literal["text", "jsonl", "csv", "parquet", "monpoly", "batches"] = "text"
+    make_batches: Callable[[Any], BatchOutput[Any]] | None = None
     csv_safe: bool = False
     rows: bool = False
     time_stamps: Literal["raw", "iso"] | None = None
     color: Literal["auto", "always", "never"] = "auto"
-    # whether violations are written for a person
-    for_people: bool
+    for_people: bool = False
 
-    # ---- what is told beside verdicts ----
+
+class Reporting(Frozen):
+    """What is told beside the answers.
+
+    Attributes:
+        arguments: the words of the command, for reports.
+        explanations: takes explanations; None if they go where `explain_output` says.
+    """
+
     summary: bool | None = None
     progress: bool = False
     explain: bool = False
     explain_output: str | None = None
     explain_limit: int = 10
-    # the words of the command, for reports
     arguments: Sequence[str] = ()
-    # takes explanations; None if they go where `explain_output` says
     explanations: Explanations | None = None
     context_both: int | None = None
     context_before: int | None = None
     context_after: int | None = None
     report: str | None = None
-    fail_on: Literal["info", "low", "medium", "high", "critical"] | None = None
-    fail_on_vacuous: bool = False
-
-    # ---- checkpoints ----
-    checkpoint: str | None = None
-    checkpoint_every: tuple[Literal["events", "seconds"], float] | None = None
-    resume: bool = False
-
-    @property
-    def formula_name(self) -> str:
-        """The policy files in messages."""
-        return " and ".join(self.formula_files) or "the formula"
-
-    @property
-    def key_columns(self) -> list[str]:
-        """The columns of keys."""
-        return [name for names in self.keys for name in names]
 
     @property
     def has_context(self) -> bool:
@@ -153,35 +237,83 @@ class RunSpec:
         return both if before is None else before, both if after is None else after
 
     @property
-    def streams(self) -> list[Any]:
-        """Those of the tables that can be read only once, as readers of Arrow."""
-        return [one for one in self.tables if not is_kept(one)]
-
-    @property
     def needs_violations(self) -> bool:
         """Whether violations are collected, for what is told at the end."""
         return self.report is not None or self.explain or self.has_context
 
+
+class Checkpoint(Frozen):
+    """Where a run saves its progress, how often, and whether it goes on from there."""
+
+    path: str | None = None
+    every: tuple[Literal["events", "seconds"], float] | None = None
+    resume: bool = False
+
+
+class RunSpec(Frozen):
+    """All that a run is asked to do.
+
+    Attributes:
+        host: is told what happens, and can interrupt the run.
+        option_names: how messages write the options that they recommend.
+    """
+
+    host: Host
+    option_names: OptionNames = COMMAND
+    policies: Policies = Policies()
+    log: Log = Log()
+    times: Times = Times()
+    judging: Judging = Judging()
+    limits: Limits = Limits()
+    output: Output = Output()
+    reporting: Reporting = Reporting()
+    checkpoint: Checkpoint = Checkpoint()
+
     @property
     def tracks_rows(self) -> bool:
         """Whether the log that is read again tells its rows."""
-        return self.rows or self.needs_violations
+        return self.output.rows or self.reporting.needs_violations
 
-    @property
-    def reorders(self) -> bool:
-        """Whether rows that come late are put in their places, or refused if they are too late."""
-        return self.wait is not None or self.late is not None
+    def having(self, **options: Any) -> Self:
+        """Return what is asked for with other values of some options, by their words.
 
-    @property
-    def is_table(self) -> bool:
-        """Whether the logs are tables."""
-        if self.tables or self.pattern is not None:
-            return True
-        if self.format is not None:
-            return self.format != "text"
-        from mtlmon.support.table_formats import table_format
+        The words are those of the command, as `PLACES` has them: `having(output=None)`.
+        """
+        changes: dict[str, dict[str, Any]] = {}
+        for word, value in options.items():
+            if word not in PLACES:
+                raise TypeError(f"there is no option {word}")
+            group, field = PLACES[word]
+            changes.setdefault(group, {})[field] = value
+        return self.replace(
+            **{group: getattr(self, group).replace(**some) for group, some in changes.items()}
+        )
 
-        return any(table_format(path) is not None or is_directory(path) for path in self.logs)
+
+_WORDS = {
+    ("policies", "files"): "formula_files",
+    ("log", "paths"): "logs",
+    ("output", "path"): "output",
+    ("output", "format"): "output_format",
+    ("output", "make_batches"): "batch_output",
+    ("checkpoint", "path"): "checkpoint",
+    ("checkpoint", "every"): "checkpoint_every",
+}
+"""What fields are called outside their groups, where that differs from their names."""
+
+
+def _places() -> dict[str, tuple[str, str]]:
+    groups = ((name, getattr(RunSpec, name, None)) for name in RunSpec.fields())
+    return {
+        _WORDS.get((name, field), field): (name, field)
+        for name, group in groups
+        if isinstance(group, Frozen)
+        for field in group.fields()
+    }
+
+
+PLACES = _places()
+"""The group and the field of every option, by its word."""
 
 
 def is_kept(table: object) -> bool:

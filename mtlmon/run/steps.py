@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from mtlmon.run.spec import RunSpec
     from mtlmon.syntax.formula import Formula
 
-__all__ = ["has_variables", "require_runnable", "steps_of"]
+__all__ = ["for_host", "has_variables", "require_runnable", "steps_of"]
 
 
 def has_variables(file: Formula | PolicyFile) -> TypeGuard[PolicyFile]:
@@ -27,18 +27,18 @@ def require_runnable(file: Formula | PolicyFile, options: RunSpec) -> None:
     """Raise RunError if options do not work with the policies, or FormulaError likewise."""
     from mtlmon.syntax.formula import Formula
 
-    if options.lateness is not None:
+    if options.times.lateness is not None:
         from mtlmon.run.correcting import require_correctable
 
         require_correctable(file, options)
-    if options.fail_on is not None and not isinstance(file, Formula):
+    if options.judging.fail_on is not None and not isinstance(file, Formula):
         require_severities(file)
     if has_variables(file):
         return
     given = {
-        "--time-points": options.time_points != "row",
-        "--max-rows": options.max_rows is not None,
-        "--slices": options.slices is not None,
+        "--time-points": options.log.time_points != "row",
+        "--max-rows": options.limits.max_rows is not None,
+        "--slices": options.judging.slices is not None,
     }
     for name, is_given in given.items():
         if is_given:
@@ -69,18 +69,21 @@ def steps_of(file: Formula | PolicyFile, options: RunSpec) -> Steps:
     if has_variables(file):
         from mtlmon.run.relations import check_relations
 
-        options.verdicts = options.given_verdicts or "false"
-        if options.lateness is not None:
+        options = options.having(verdicts=options.judging.given_verdicts or "false")
+        if options.times.lateness is not None:
             from mtlmon.run.correcting_relations import correct_relations
 
             return correct_relations(file, options)
-        options.for_people = options.host.is_for_people(options)
-        return check_relations(file, options)
-    if options.lateness is not None:
+        return check_relations(file, for_host(options))
+    if options.times.lateness is not None:
         from mtlmon.run.correcting import correct_logs
 
         return correct_logs(file, options)
-    options.for_people = options.host.is_for_people(options)
     from mtlmon.run.policies import check_logs
 
-    return check_logs(file, options)
+    return check_logs(file, for_host(options))
+
+
+def for_host(options: RunSpec) -> RunSpec:
+    """Settle whether violations are written for a person."""
+    return options.having(for_people=options.host.is_for_people(options))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from mtlmon.run.failure import RunError
 from mtlmon.run.host import is_terminal
 
 if TYPE_CHECKING:
-    from mtlmon.run.spec import RunSpec
+    from mtlmon.run.spec import Output, RunSpec
     from mtlmon.tables.outputs import RowOutput, RowTable
 
 __all__ = ["answer_output", "continue_table", "require_no_terminal", "table_output"]
@@ -17,37 +17,13 @@ __all__ = ["answer_output", "continue_table", "require_no_terminal", "table_outp
 _Rows = TypeVar("_Rows")
 
 
-class OutputOptions(Protocol):
-    """The options that choose the output."""
-
-    @property
-    def output(self) -> str | None:
-        """The name of the file; None for the standard output."""
-
-    @property
-    def output_format(self) -> str:
-        """The format."""
-
-    @property
-    def csv_safe(self) -> bool:
-        """Whether no text of CSV begins like a formula of a spreadsheet."""
-
-
-class VerdictOptions(OutputOptions, Protocol):
-    """The options that choose the output of verdicts."""
-
-    @property
-    def verdicts(self) -> str:
-        """The verdicts that are written."""
-
-
-def require_no_terminal(options: OutputOptions) -> None:
+def require_no_terminal(options: Output) -> None:
     """Raise RunError if the output is binary, but would go to a terminal."""
-    if options.output_format == "parquet" and options.output is None and is_terminal(sys.stdout):
+    if options.format == "parquet" and options.path is None and is_terminal(sys.stdout):
         raise RunError("cannot write Parquet to a terminal: add -o FILE")
 
 
-def table_output(table: RowTable[_Rows], options: OutputOptions) -> RowOutput[_Rows]:
+def table_output(table: RowTable[_Rows], options: Output) -> RowOutput[_Rows]:
     """Return what writes a table in the format that the options name.
 
     Raises:
@@ -56,22 +32,22 @@ def table_output(table: RowTable[_Rows], options: OutputOptions) -> RowOutput[_R
     require_no_terminal(options)
     from mtlmon.tables.outputs import row_output
 
-    return row_output(table, options.output_format, csv_safe=options.csv_safe)
+    return row_output(table, options.format, csv_safe=options.csv_safe)
 
 
-def answer_output(table: RowTable[_Rows], options: RunSpec) -> RowOutput[_Rows]:
+def answer_output(table: RowTable[_Rows], options: Output) -> RowOutput[_Rows]:
     """Return what takes the answers of a run as rows: it writes them, or keeps them as batches.
 
     Raises:
         RunError: the output is binary, but would go to a terminal.
     """
-    if options.batch_output is None:
+    if options.make_batches is None:
         return table_output(table, options)
-    output: RowOutput[_Rows] = options.batch_output(table)
+    output: RowOutput[_Rows] = options.make_batches(table)
     return output
 
 
-def continue_table(output: object, size: int, options: VerdictOptions) -> None:
+def continue_table(output: object, size: int, options: RunSpec) -> None:
     """Let an output go on behind what an earlier run has written: a table has its header already.
 
     Args:
@@ -79,7 +55,7 @@ def continue_table(output: object, size: int, options: VerdictOptions) -> None:
         size: how many bytes have been written.
         options: the options of the run.
     """
-    if size and options.output_format == "csv" and options.verdicts != "none":
+    if size and options.output.format == "csv" and options.judging.verdicts != "none":
         from mtlmon.tables.outputs import CsvOutput
 
         assert isinstance(output, CsvOutput)

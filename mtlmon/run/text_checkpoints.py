@@ -1,4 +1,10 @@
-"""Monitor a text log so that checkpoints can be written and a later run can continue."""
+"""Monitor a text log so that checkpoints can be written and a later run can continue.
+
+The position is the number of bytes up to which events have been monitored. Each block of events
+notes the scanner's place after it, so there is no need to keep a copy of unread text.
+`TextMonitor.settle` monitors the events that have been scanned, so that the loop is between two
+events, which may be anywhere in a block. The snapshot has the state of the scanner.
+"""
 
 from __future__ import annotations
 

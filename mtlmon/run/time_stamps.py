@@ -91,7 +91,7 @@ def iso_times(options: RunSpec, times: Times | None) -> IsoTimes | None:
         options: the options of the run.
         times: the notation of a table; None for a text log.
     """
-    return IsoTimes(times, options.unit) if options.time_stamps == "iso" else None
+    return IsoTimes(times, options.times.unit) if options.output.time_stamps == "iso" else None
 
 
 def time_texts(options: RunSpec, times: Times | None) -> TimeTexts | None:
@@ -99,7 +99,7 @@ def time_texts(options: RunSpec, times: Times | None) -> TimeTexts | None:
 
     The arguments are those of `iso_times`.
     """
-    if options.time_stamps is None and times is not None:
+    if options.output.time_stamps is None and times is not None:
         return LocalTimes(times)
     return iso_times(options, times)
 

@@ -1,4 +1,8 @@
-"""The page with the editors, and the page without them that shows a finding to others."""
+"""The page with the editors, and the page without them that shows a finding to others.
+
+`templates/editor.js` puts at most 2,000 lines of a text into the text field, as browsers lay out a
+whole field at each key. `templates/files.js` reads files.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,9 @@
 """The server of the page: on the loopback interface, for the browser of one user.
 
+It knows nothing of policies. It hands the texts of policy and log to a process for each request
+(`workers`), which returns finished HTML (`fragments`, `plot`); the page inserts this, and the
+exported page is made of the same parts.
+
 What keeps others out: the address has a secret that is new for each run; requests must name this
 server as host, so that no other name that resolves to it works; those with a text must come from
 the page itself and carry the secret in a header, which no other page can send; and the page may

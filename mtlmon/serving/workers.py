@@ -1,4 +1,10 @@
-"""Processes that answer requests of the page, one each, with limits on their number and time."""
+"""Processes that answer requests of the page, one each, with limits on their number and time.
+
+A later request of the same kind kills the process of the earlier one, and one process waits with
+everything imported. What a process runs is the command's own way from options to verdicts
+(`cli/serving_work`), with the log in a file in memory on standard input, so that the page shows
+what the command would print.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Upper bounds on the memory of streams, from what a file assumes of its log."""
+"""Upper bounds on the memory of streams, from what a file assumes of its log.
+
+Each kernel says how many bytes it holds at most for a number of traces and of rows in its window
+(`most_bytes`, beside `bytes_held`); this follows from how its arrays grow. A kernel has room for
+one more batch, so batches have at most 65,536 rows.
+"""
 
 from __future__ import annotations
 

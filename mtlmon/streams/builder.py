@@ -1,12 +1,19 @@
 """Splits the expressions of streams into layers that compute whole columns.
 
-The parts of expressions that look at one row are computed by the operations of predicates. An
-aggregate or offset is a kernel: it takes the column of its argument, and its results become a
-column of their own, which the expressions around it read. Everything has a layer: an expression is
-in the first layer behind those of the kernels and streams that it reads.
+This follows P. Faymonville, B. Finkbeiner, M. Schwenger, H. Torfah, "Real-time Stream-based
+Monitoring" (RTLola). An expression is split at all parts that depend on other rows. The rest looks
+at one row, and is computed by the operations of predicates, a whole column at a time. An aggregate
+or offset is a kernel: it takes the column of its argument, and its results become a column of their
+own, which the expressions around it read. Everything has a layer: an expression is in the first
+layer behind those of the kernels and streams that it reads. Only streams that read their own
+earlier values are computed row by row, by a machine (`recursion`), with the same kernels.
 
-A column has values at the rows, or at the ticks of a period. Kernels connect them: the argument of
-an aggregate may be of rows, and its results of ticks.
+A column has values at the rows, at the ticks of one period, or at the rows of instances. Kernels
+connect them: the argument of an aggregate may be of rows, and its results of ticks.
+
+`declarations` resolves names; `placing`, `instance_placing` and `recursion_placing` give
+expressions, instances and recursive groups their layer; `layer_columns` has the columns that
+connect layers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,13 @@
-"""The ticks at which relations change, and those of periods beside them."""
+"""The ticks at which relations change, and those of periods beside them.
+
+All changes of relations are computed, and policies take them by time like other ticks, but repeat
+none. Ticks of one time and trace are one, and say of which kinds they are. With keys, each change
+has the values of the keys, which the table of keys turns into the numbers of traces without adding
+any. In a program, the changes of a relation have a number from `CHANGES` on in the place of a
+period, because only the time exists there; kernels have no panes for them. Rows that are held back
+for relations do not hold back the ticks below them. If time passes without rows, a step of time
+ends after the next change, as it does after the next tick of a period (`EventSource.next_change`).
+"""
 
 from __future__ import annotations
 

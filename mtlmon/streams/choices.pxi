@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Windows of the first, last, smallest or largest value."""
+"""Windows of the first, last, smallest or largest value: chains through the queue of rows."""
 
 
 cdef enum QueueKind:

@@ -1,8 +1,19 @@
 """The ticks at which values may change; in between, each trace keeps those of its last due tick.
 
-A value at a tick is found from rows by windows and offsets. So most values can only change when a
-row enters a window or leaves it, which is known as soon as the row comes: see `native.Dues`. For
-others, see `self_changes`.
+Values at ticks change when a row enters or leaves a window, which is known as soon as the row
+comes: see `native.Dues`. Only these ticks are computed, unless values change at times that cannot
+be known (`delays`). There are other reasons for a change:
+
+- Conditions on the time alone are computed once for all traces. When such a condition changes, all
+  traces are due (`time_changes`).
+- Differences between the time and values of a trace change at a known rate, so it is known when a
+  comparison can change next (`motion`).
+- A stream that reads itself may change at each tick (`self_changes`).
+- A window such as `max` gets the last tick that was left out (`repeated_ticks`), and a sum over
+  ticks goes by the numbers of ticks (`tick_windows`).
+
+A tick that an error removes cannot be repeated, so from there on all ticks are computed and given
+to policies (`give_all_ticks`).
 """
 
 from __future__ import annotations

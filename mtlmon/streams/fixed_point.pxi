@@ -1,8 +1,10 @@
 # cython: language_level=3
 """Exact sums: integers of many words in two's complement, as multiples of a power of two.
 
-The order of additions does not matter, and a subtraction undoes an addition. Only the result is
-rounded, once, to the nearest float.
+A running sum of floats would depend on what has left the window. Here, the order of additions does
+not matter, and a subtraction exactly undoes an addition; words are added when a value does not fit.
+Only the result is rounded, once, to the nearest float: it is that of `math.fsum`. Variances have
+sums of squares that are exact in the same way.
 """
 
 from libc.math cimport ldexp

@@ -1,5 +1,9 @@
 # cython: language_level=3
-"""Aggregates over the living instances of streams with `per`."""
+"""Aggregates over the living instances of streams with `per`.
+
+Each trace has a counter, an exact sum or a sorted multiset, which changes when an instance has a
+new value or ends.
+"""
 
 
 cdef enum OverKind:

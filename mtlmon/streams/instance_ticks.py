@@ -1,4 +1,12 @@
-"""The ticks of streams with `per` and `every`: each instance has its own, while it is alive."""
+"""The ticks of streams with `per` and `every`: each instance has its own, while it is alive.
+
+They are time-points with the numbers of instances, and are found after the rows of a batch have
+begun and ended instances: at all ticks of those that are alive, or at those that are due as for
+traces, with one more queue whose traces are instances. Expressions that read them from outside, at
+rows or ticks, see these ticks, and the beginnings and ends of instances, in one order
+(`Points.instance_meeting`). A tick of a trace that is left out takes those of its instances with
+it.
+"""
 
 from __future__ import annotations
 

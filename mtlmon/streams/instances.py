@@ -1,4 +1,12 @@
-"""Instances of streams with `per` at run time: who is alive, and what is computed of them."""
+"""Instances of streams with `per` at run time: who is alive, and what is computed of them.
+
+Instances are numbered like traces, and the same kernels compute them: the rows that belong to an
+instance are time-points of their own, and the number of the instance takes the place of that of the
+trace. A table (`instances.pxi`) tells which instances are alive, and `policy/templates` when they
+begin and end. One that begins again gets a new number, so its past is empty without any kernel
+having to forget something. When more than half of the numbers are of instances that have ended, all
+kernels renumber, as they do for traces.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,12 @@
 # cython: language_level=3
-"""What all kernels have in common: how rows go through them, and how a batch is undone."""
+"""What all kernels have in common: how rows go through them, and how a batch is undone.
+
+An integer may overflow in a row, which is then left out, as if it had never been there. So a kernel
+keeps what it needs to return to the state before the batch: the rows that have left stay in the
+queue until the next batch, and states that rows cannot restore have a journal. The program names
+only the first row whose overflow depends on earlier rows, because without that row the others may
+not overflow.
+"""
 
 from libc.stdint cimport uint8_t
 

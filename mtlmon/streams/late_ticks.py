@@ -1,8 +1,27 @@
 """Atoms at ticks, and at rows that wait for later values, where rows come late or are taken back.
 
 Ticks follow the rows that are there: a first row that comes late adds the ticks before, and a trace
-whose rows are taken back has none any more. Chunks of rows have the ticks that were computed with
-them; when they are computed again, both are compared.
+whose rows are taken back has none any more. Ticks are computed with the rows of a chunk, up to a
+time that is kept with the chunk, so the states of later chunks contain them, as they contain rows.
+A row is late if its time is below the ticks that have been computed. When a chunk is computed
+again, its ticks before and after are compared. For the histories of policies on ticks, new ticks
+are late events, and ticks that are gone are hidden, like rows that are no longer chosen. The clock
+of ticks is the clock of the log, which never goes back: retractions and replays take back rows that
+ticks see, but no time. So ticks below the bound of admission stay, and need no bounds of their own.
+A chunk is forgotten only when no row can come below the times that its ticks have seen.
+
+Changes of relations are such ticks. Those of tables have keys with the numbers of traces in the
+log, which each group of traces translates to the numbers in its state. Where the valid records of a
+relation of rows have changed, the ticks of chunks are computed again. Such a tick does not prove
+that time has passed, because it can disappear.
+
+Rows that wait for later values are in the states of chunks, too. So a late row is computed again
+from its own chunk on, even if it lets go rows that are far before it. What lets a row go is known
+only at its chunk. Each chunk therefore has the names of the rows that wait at its start (`Queue`);
+those of one trace go in this order. The histories of these policies have all rows under their names
+at once, hidden while they wait. Here, atoms below the bound of admission can still change, because
+rows that wait there have none yet. So these histories are told a bound of their own, below which no
+row waits.
 """
 
 from __future__ import annotations

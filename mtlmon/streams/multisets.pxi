@@ -1,5 +1,8 @@
 # cython: language_level=3
-"""Windows that need all their values: numbers of different values, and quantiles."""
+"""Windows that need all their values: numbers of different values, and quantiles.
+
+Quantiles keep the values of a key sorted, in blocks.
+"""
 
 from libc.math cimport floor, isinf
 from libc.stdint cimport INT64_MIN

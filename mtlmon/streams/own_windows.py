@@ -1,4 +1,10 @@
-"""Windows of aggregates that a program of Python defines; see `register_aggregate`."""
+"""Windows of aggregates that a program of Python defines; see `register_aggregate`.
+
+They have the methods of a native kernel, and a state for each trace that is replaced rather than
+changed, so a batch is undone by putting the old one back. The two stacks of a window share their
+ends, as lists of pairs. Snapshots contain the states, not the values, as adding floats again could
+round otherwise.
+"""
 
 from __future__ import annotations
 

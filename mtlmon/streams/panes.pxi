@@ -2,13 +2,17 @@
 """Rows that no result can tell apart become one row, where results are only wanted at ticks.
 
 If ticks and the bounds of a window are multiples of a width, then a window that ends at a tick has
-all or none of the rows between two multiples, and likewise of those at a multiple. Such a set of
-rows is a *cell*. Of the rows of a trace in a cell, the first is kept, and those that follow are
-merged into it when they come. So memory depends on the number of cells in the window, and not on
-the rate of rows.
+all or none of the rows between two multiples, and likewise of those at a multiple, because
+intervals are closed. Such a set of rows is a *cell*. Of the rows of a trace in a cell, the first is
+kept, and those that follow are merged into it when they come. The kept row has their number, or the
+value that the aggregate picks, or the exact sum of the values and, for variances, of their squares.
+`distinct` keeps a row for each of the values in a cell. Quantiles keep all rows, because no summary
+of their values is shorter and exact. So memory depends on the number of cells in the window, and
+not on the rate of rows.
 
 Only rows that have not entered the window are merged into. A tick is read when the clock has passed
-it, so no cell has rows to come when its rows enter.
+it, so no cell has rows to come when its rows enter. A journal records what a batch has added to
+rows from before the batch, for `undo`.
 """
 
 

@@ -1,6 +1,10 @@
 """The time-points of a batch, in one order: its rows, and the ticks between them.
 
-Ticks are those of periods, and the changes of relations.
+Ticks are those of periods, and the changes of relations. `policy/predicates/time_points` says where
+an expression has values, and what it may read. Only kernels connect columns of different
+time-points: they get the time-points of their argument and those of their results in one order, and
+return results only for the latter. So a value is computed at a tick only if it is wanted there, and
+a file without ticks has no extra cost.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""Places streams that read their own earlier values, or each other's, as one machine."""
+"""Places streams that read their own earlier values, or each other's, as one machine.
+
+A machine rests when a tick leaves its state unchanged, which it finds out by the values of the tick
+before. Therefore `.last(3)` of a stream itself is three steps of `.last()`, and `.at(-1m)` has a
+`.last()` beside it (`Memories`).
+"""
 
 from __future__ import annotations
 

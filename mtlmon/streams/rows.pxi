@@ -1,5 +1,11 @@
 # cython: language_level=3
-"""Rows that a window still needs, in order of time: one queue for all traces."""
+"""Rows that a window still needs, in order of time: one queue for all traces.
+
+All keys share the log's clock, so rows enter and leave windows in the order of the log. A kernel
+has one such queue and a state for each key. A row that leaves is subtracted from the state of its
+own key, whichever key the current row belongs to. So a key that gets no rows any more costs
+nothing, and it is settled when it has no rows in the queue.
+"""
 
 from libc.stdint cimport INT64_MAX, SIZE_MAX, UINT64_MAX, uint64_t
 from libc.stdlib cimport free, realloc

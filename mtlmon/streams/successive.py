@@ -4,6 +4,7 @@ The kernels of a program share one clock. Traces that follow each other have non
 state is forgotten before each trace. That would cost a call for every trace; therefore the traces
 that begin and end within a batch are brought into the order of time and computed together, like the
 traces of a log. The last trace of a batch may go on in the next one, so it is computed by itself.
+So a batch of rows needs three runs of a program, however many keys it has.
 """
 
 from __future__ import annotations

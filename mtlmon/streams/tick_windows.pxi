@@ -4,6 +4,9 @@
 The ticks of a trace follow each other without a gap, so a window [a,b] of ticks has those from one
 number of ticks ago to another. Ticks that are left out repeat a value, and may be left out once all
 values of the window are that one: then the window is what it would be if they had been put.
+
+PERF: windows of time that got the ticks that were left out, again in each batch, took seven times
+as long.
 """
 
 

@@ -3,6 +3,9 @@
 A tick T is a time-point of every trace that has had a row by then. It comes behind all rows with
 time-stamps up to T and before the row that moves the log's clock on; ticks of one time are in the
 order of traces. All periods share one tick per trace and time.
+
+Batches are cut so that few ticks are computed at once (`StreamAtoms.piece`). A batch may have ticks
+and no rows, and no checkpoint is written until the row that the ticks come before has been checked.
 """
 
 from __future__ import annotations

@@ -4,6 +4,13 @@ Such an expression is split at everything that looks at no later value. That is 
 row comes, like any other expression; its value waits with the row. Once the later values are known,
 too, the rest is computed. Rows of different traces may come out in another order than they came in,
 but those of one trace do not. So nothing that looks at other rows can look at these values.
+
+A policy with such atoms is on a clock of its own, `Waiting`, and its rows come like ticks: with the
+row that lets them go. As this can change the order of rows of different traces, its monitors have a
+clock for each trace (`own_clocks`), and no window can use these values, because windows of all
+traces share one queue. This part runs after all layers, so an error in a layer leaves it untouched.
+An integer overflow in it removes the time-point, not the row, which other policies have seen long
+before.
 """
 
 from __future__ import annotations

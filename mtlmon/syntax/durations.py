@@ -1,4 +1,8 @@
-"""Bounds with a unit of time, for use before the unit of the time-stamps is declared."""
+"""Bounds with a unit of time, for use before the unit of the time-stamps is declared.
+
+Such a bound becomes a number only then. Until then, it is in a `DurationInterval`, whose `lower`
+and `upper` raise an error, so no pass has to know about units.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,15 @@
-"""Read the rows of tables as batches of events."""
+"""Read the rows of tables as batches of events.
+
+While one block of a table is checked, another thread parses the next one. Only `close` waits for
+that thread; destructors never do. No other thread touches its files.
+
+While a batch of rows is checked, one more thread prepares the next batch: it reads, numbers keys,
+and computes conditions and streams (`TableEvents.prepare_next`). `LogCheck` asks for that batch by
+batch, so nobody prepares a batch while keys get new numbers. Both threads use the table of keys:
+one adds keys, the other reads the texts of earlier ones. So texts are copied when their memory
+grows, and the old memory stays until the next batch (`KeyTable.read_beside`). A run with
+checkpoints has one thread, because its digest must end where the check is.
+"""
 
 from __future__ import annotations
 

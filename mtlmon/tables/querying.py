@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -38,7 +38,6 @@ from mtlmon.tables.columns.writings import Writings
 from mtlmon.tables.formats.dialect import Dialect
 from mtlmon.tables.formats.files import TableFile, table_sources
 from mtlmon.tables.formats.schemas import read_line_schema, read_schema
-from mtlmon.tables.given_options import OF_ROWS, require_known
 from mtlmon.tables.opening import open_tables
 from mtlmon.tables.read_notes import ReadNotes
 
@@ -57,7 +56,6 @@ __all__ = [
     "evaluated",
     "file_of",
     "path_of",
-    "query",
     "require_relation",
 ]
 
@@ -65,71 +63,10 @@ __all__ = [
 _OF_TIMES = ("time_unit", "time_format", "time_zone", "resolution", "option_names")
 
 
-@overload
-def query(
-    policies: PolicyFile | str | os.PathLike[str],
-    relation: str,
-    tables: Tables | Sequence[Tables] = ...,
-    **options: Any,
-) -> pa.Table: ...
-@overload
-def query(
-    policies: Relation, relation: Tables | Sequence[Tables] = ..., **options: Any
-) -> pa.Table: ...
-def query(
-    policies: PolicyFile | str | os.PathLike[str] | Relation,
-    relation: str | Tables | Sequence[Tables] = (),
-    tables: Tables | Sequence[Tables] = (),
-    **options: Any,
-) -> pa.Table:
-    """Evaluate a relation that a policy file declares, or one that `mtlmon.relations` builds.
-
-    A relation that is built has no name to give: `query(relation, tables)`.
-
-    Args:
-        policies: a policy file as `parse_policies` returns it, the text of one, or the path of one
-            as an object of `pathlib`.
-        relation: the name of the relation.
-        tables: the log, as `open_tables` takes it; relations of tables alone need none.
-        options: as for `open_tables`: `format`, `pattern`, `time`, `time_unit`, `time_format`,
-            `time_zone`, `resolution`, `null_values`, `delimiter`, `quote`, `decimal`, `on_error`,
-            `sort` and `sort_memory`; and `max_memory`, how much memory rows and records may hold,
-            in bytes or as a text such as "500M".
-
-    Returns:
-        The records in order: `start` and `end`, integers in the unit of the time-stamps, where a
-        null is no end, then the columns of the relation. The tables that the file names are
-        looked for in its folder.
-
-    Raises:
-        MtlmonError: there is no such relation, it is not valid, a table cannot be read, or an
-            option is unknown.
-        OSError: a file cannot be opened.
-
-    >>> rules = 'relation open = rows valid 10 group select count() as n'
-    >>> rows = pa.table({"ts": [1, 4, 30], "door": ["a", "b", "a"]})
-    >>> for record in query(rules, "open", rows).to_pylist():
-    ...     print(record)
-    {'start': 1, 'end': 4, 'n': 1}
-    {'start': 4, 'end': 11, 'n': 2}
-    {'start': 11, 'end': 14, 'n': 1}
-    {'start': 30, 'end': 40, 'n': 1}
-    """
-    require_known("query", options, (*OF_ROWS, "max_memory"))
-    if isinstance(policies, Relation):
-        name = policies.shown_name
-        tables = relation
-    elif isinstance(relation, str):
-        name = relation
-    else:
-        raise MtlmonError("query takes the name of a relation after the policy file")
-    return evaluated(file_of(policies, options), name, tables, **options)
-
-
 def file_of(
     policies: PolicyFile | str | os.PathLike[str] | Relation, options: dict[str, Any]
 ) -> PolicyFile:
-    """Return the policy file, as for `query`, and add to the options what it says of the log."""
+    """Return the policy file, as for `mtlmon.query`; add to the options what it says of the log."""
     declared = options.get("resolution")
     time_unit = options.get("time_unit")
     if isinstance(policies, Relation):
@@ -182,7 +119,7 @@ def evaluated(
     notes: ReadNotes | None = None,
     **options: Any,
 ) -> pa.Table:
-    """Evaluate a relation of a file whose unit is known; see `query`.
+    """Evaluate a relation of a file whose unit is known; see `mtlmon.query`.
 
     Args:
         file: the policy file.

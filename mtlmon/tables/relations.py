@@ -1,4 +1,8 @@
-"""Make time-points with rows of the batches of a table, for first-order policies."""
+"""Make time-points with rows of the batches of a table, for first-order policies.
+
+The conditions of atoms are letters, and arguments are values that batches show (`PolicyFile.show`).
+The types of columns are known with the first batch, and the plan is made then.
+"""
 
 from __future__ import annotations
 

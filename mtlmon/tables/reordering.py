@@ -6,6 +6,10 @@ are released in the order of their times, and those of one time in the order in 
 
 Times can be finer than time-stamps. Then, rows of the frontier itself wait, as others of its
 time-stamp may still come that are before them.
+
+This happens before streams and keys see the rows. Blocks in order pass unchanged, and only blocks
+that overlap are merged. While a pipe is silent, `--idle` releases rows beside the generator that
+waits for the next ones.
 """
 
 from __future__ import annotations

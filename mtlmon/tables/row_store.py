@@ -1,4 +1,10 @@
-"""Keeps the rows of a table until they are wanted in another order."""
+"""Keeps the rows of a table until they are wanted in another order.
+
+Without streams, sorting keeps a record for each event: its time, its keys and its letter. Streams
+need columns, so with them the rows themselves are kept here, in memory or in a file, and the
+records have their numbers only. All else is done as for a log in order. Hidden columns say where a
+row comes from, for errors.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""Files of tables in which a reader can go on at a place, where another one has been."""
+"""Files of tables in which a reader can go on at a place, where another one has been.
+
+A reader of a table that goes on first reads the header and the first rows, which tell the types of
+columns and the notation of times; then comes `GoneOn`, and the states of the format's reader, of
+`RowCheck` and the others are restored. Where values depend on other rows (streams, rows that wait,
+times without a year), there are no places: reading the log again rebuilds all of that, so
+checkpoints do not contain it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""The recordings of a policy: one for each key of the events, or a single one."""
+"""The recordings of a policy: one for each key of the events, or a single one.
+
+A trace is read as events with the numbers of their keys (`events`, `keys`), recorded or live. Each
+key has a recording: a monitor and its last events. Time passes for the keys for which
+`Monitor.next_change` says that it can decide something.
+"""
 
 from __future__ import annotations
 

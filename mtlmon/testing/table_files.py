@@ -1,4 +1,7 @@
-"""Reads files of tables, such as CSV, as events, with the places of their rows."""
+"""Reads files of tables, such as CSV, as events, with the places of their rows.
+
+`open_tables` gives conditions, rows and the numbers of keys.
+"""
 
 from __future__ import annotations
 

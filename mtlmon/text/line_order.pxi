@@ -5,7 +5,15 @@ A line waits until no line with a smaller time-stamp can come any more. The *fro
 largest time-stamp so far, less the time that lines wait. A line below it is refused, and all lines
 up to it are released, in the order of their time-stamps; lines of one time-stamp keep the order in
 which they came. So the lines that are released are a stable sort of those that are not refused,
-wherever blocks end.
+wherever blocks end and whenever lines come.
+
+The parts behind this one read bytes as from a log that is in order; only the original numbers of
+lines matter to them, for messages and rows. As what is released depends on the lines alone, a
+checkpoint need not contain the lines that wait: a resumed run reads the log again from its
+beginning. Lines that only the end of the log releases are its tail, behind the last checkpoint.
+
+In logs of MonPoly, a time-point may have several lines: a line that does not begin with `@` goes
+where the line before it goes.
 
 PERF: lines that come in order are a queue of runs, one for the neighbours of one time-stamp, and
 only the others go through a heap.

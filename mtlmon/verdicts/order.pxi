@@ -1,11 +1,13 @@
 # cython: language_level=3
 """Sort Boolean verdicts into the order of their streams.
 
-A verdict is held until no earlier time-point can be open any more. There are two ways to know this:
-the earliest pending time-point of the monitor (`set_bound`), or a reach: a verdict at time-stamp T
-implies that every time-point before T - reach has its verdict. Without either, all verdicts are
-held to the end. Of the time-points at T - reach itself, those that continue the released offsets
-are released, as offsets count from 0 without gaps.
+A stream of verdicts does not tell which earlier time-points still have no verdict, as the first
+time-point of a class gets none until it is decided. So a verdict is held until no earlier
+time-point can be open any more. There are two ways to know this: the earliest pending time-point of
+the monitor (`set_bound`), or a reach: a verdict at time-stamp T implies that every time-point
+before T - reach has its verdict. Without either, all verdicts are held to the end. Of the
+time-points at T - reach itself, those that continue the released offsets are released, as offsets
+count from 0 without gaps.
 
 The held verdicts of a stream form a skew heap of runs of consecutive time-points (D. Sleator, R.
 Tarjan, "Self-adjusting heaps", SIAM Journal on Computing 15, 1986): it needs no balancing, and is

@@ -71,10 +71,10 @@ def keyed(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, Any]], None]:
         load: Any = run_preparing.load_policies
 
         def load_with_keys(options: Any) -> Any:
-            file = load(options)
+            file, settled = load(options)
             for policy in file.policies:
                 policy.key = keys[policy.name]
-            return file
+            return file, settled
 
         monkeypatch.setattr(run_preparing, "load_policies", load_with_keys)
 

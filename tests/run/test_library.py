@@ -10,7 +10,7 @@ from typing import Any, get_type_hints
 import pytest
 
 import mtlmon
-from tests.doors import CheckOptions, RunSpec, make_parser
+from tests.doors import PLACES, CheckOptions, RunSpec, make_parser
 from tests.run.both import check_both
 from tests.sampling import thinned
 
@@ -159,8 +159,11 @@ def test_every_option_of_the_command_is_known() -> None:
 def test_what_is_not_said_is_the_same() -> None:
     """The defaults of the command and of the library."""
     for action in make_parser()._actions:
-        if action.dest in RunSpec.__annotations__ and action.dest not in ("files",):
-            assert getattr(RunSpec, action.dest) == action.default, action.dest
+        if action.dest in PLACES:
+            group, field = PLACES[action.dest]
+            default = getattr(getattr(RunSpec, group), field)
+            wanted = action.default
+            assert default == (tuple(wanted) if isinstance(wanted, list) else wanted), field
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,9 @@
 The native expression table calls these functions when its own tables have no result; `dd` is
 imported only when the first such function appears. Variables are the engine's slots, numbered from
 0; a *literal* is `2 * slot`, plus 1 if negated.
+
+A BDD may mention `SUPPORT_LIMIT` obligations, since `dd` recurses once per level; beyond that there
+is a `LimitError`. Native cubes and clauses have no such limit.
 """
 
 from __future__ import annotations

@@ -3,6 +3,10 @@
 
 Conjunctions of literals (*cubes*) and their negations, disjunctions (*clauses*), are stored as
 sorted literals; a node of any other function, a BDD, lists the slots that the function depends on.
+
+An expression is the number of a node and a complement bit, which turns a cube into a clause. A BDD
+whose function is a cube or a clause becomes a node of that form, so expressions are equivalent if
+and only if their numbers are equal. Most formulas never need a BDD, and then `dd` is not imported.
 """
 
 from cython cimport no_gc

@@ -8,8 +8,18 @@ back to the native form.
 The variables of one family whose windows are open form a chain: the sooner its window ends, the
 more an obligation demands, so u(5) implies u(7). Where no window of a family has an end, those that
 are ahead are part of the chain: the later a window begins, the more is demanded. Every expression
-is reduced to a unique representative modulo these implications. They depend on the state, so memo
-tables store what was true before the reduction.
+is reduced to a unique representative modulo these implications. Of a cube's literals in a chain,
+the least positive and the greatest negative one stay (`_reduce_cube`). A BDD is projected to
+permitted assignments, and freed of slots that make no difference there
+(`bdd.Manager.modulo_chains`). Both must give the same representative, or equal pending expressions
+could go unnoticed.
+
+The order within chains depends on the state, so memo tables store what was true before the
+reduction. The reduction of a BDD has a memo of its own, whose key contains the order.
+
+Obligations are freed when an event settles them. Those that no stored expression mentions are swept
+when they outnumber the ones that the last sweep left. The workspace is compacted when its tables
+have outgrown the stored expressions several times over.
 """
 
 from cpython.exc cimport PyErr_CheckSignals

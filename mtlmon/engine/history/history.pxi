@@ -2,10 +2,25 @@
 """The history: undecided time-points, grouped by expression and merged according to the mode.
 
 All pending time-points with the same expression form a group, so an event costs one substitution
-per group, however many time-points are in it. Expressions refer to outer obligations by
-placeholders, which mean a different obligation for each anchor. When time has reached an end of an
-anchor's window, its entry leaves the group and gets its own expression (it *crosses a threshold*).
-Each threshold has a cursor into the time-ordered entries, so each entry crosses it once.
+per group, however many time-points are in it.
+
+If an UNTIL is below no temporal operator, and is the only one over its operands, then only
+time-points of one time-stamp refer to each of its obligations. Expressions refer to these *outer*
+obligations by placeholders, one for each phase (window ahead, window open), which mean a different
+obligation for each anchor. When time has reached an end of an anchor's window, its entry leaves the
+group and gets its own expression (it *crosses a threshold*). Each threshold has a cursor into the
+time-ordered entries, so each entry crosses it once. This serves formulas without nesting, large
+conjunctions of rules, and `global` mode.
+
+Mode `naive` merges nothing. In `local` mode, and where an expression has a placeholder, a
+time-point merges with a member of the same time-stamp. In `global` mode without placeholder, a
+group has one member, the earliest. An equivalence refers to the entry that is left when the event
+is done, whatever the order of merging within it, so the output is a function of formula, log and
+mode.
+
+Where the windows of different anchors all saturate at the end of time, placeholders still tell them
+apart, so `global` keeps such time-points separately: up to one per time-stamp that close to the
+end.
 """
 
 from libc.stdint cimport UINT64_MAX, uint8_t

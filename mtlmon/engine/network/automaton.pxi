@@ -4,10 +4,19 @@
 What the time-points of a block make of it depends on their letters, and on the values of PREVIOUS
 and SINCE before the block, but not on time. So while no operator waits for an earlier block, an
 open block has few *states*: the functions of its classes, and what operands do in it. Letters lead
-from one to another, whatever the bounds, the clock, and the number of blocks that are pending.
+from one to another, whatever the bounds, the clock, and the number of blocks that are pending: a
+step has the next state, the new classes of the old time-points and of the new one, and the values
+that earlier blocks are told. Unlike keys of the transition table, states contain no ages. `_unfold`
+writes a state out where other code needs its functions.
 
 States and steps are never forgotten, because networks refer to them by number. When the memory for
-them is used up, blocks in other states do without.
+them is used up, blocks in other states do without. So do blocks that wait for an earlier one:
+there, every row is evaluated at every event.
+
+Where gaps between events are irregular, the transition table has many different keys while
+something is pending. The automaton then saves 40 % of an event's time in an open block, but only 15
+to 20 % in a new one, where closing the block before, its queues and the lists of pending
+time-points cost more.
 """
 
 from cython cimport final

@@ -2,9 +2,13 @@
 """The canonical form of a queue network's state, and the way back.
 
 States that answer all events alike, but for the names of their pending time-points, have the same
-form, whatever happened before. Times are ages: distances from the last event. Only blocks that
-something can still ask for are in it; the sets of queues, and what is undecided, follow from what
-the blocks say. Keys of the transition table and snapshots are made of this form.
+form, whatever happened before. Times are ages: distances from the last event. The form has the
+functions that something still depends on, the spans of SINCE, and the functions of the open block.
+Blocks that nothing can ask for any more are left out, so that states with different pasts become
+equal; the sets of queues, and what is undecided, follow from what the others say.
+
+Keys of the transition table are made of this form. With the names of the pending time-points, it is
+what saved states and snapshots contain.
 """
 
 from libc.stdint cimport UINT64_MAX, int64_t, uint32_t, uint64_t

@@ -3,10 +3,24 @@
 
 The time-points of one time-stamp are a *block*. Within it, the value of every subformula is a
 Boolean function of a few variables: for each temporal operator at most one, which stands for what
-the temporal makes of the blocks before (PREVIOUS, SINCE) or behind (NEXT, UNTIL). Undecided
-time-points with equal functions form a class. While a block is open, an event replaces the
-variables of NEXT and UNTIL by what they mean one time-point later; from then on, variables are only
-ever replaced by constants. `queues` decides them.
+the temporal makes of the blocks before (PREVIOUS, SINCE) or behind (NEXT, UNTIL). A function is a
+truth table of one to 64 words. Those that closed blocks keep depend on variables below that of
+their operator, and have as many words as these need. While a block is open, an event replaces the
+variables of NEXT and UNTIL, all at the same time, by what they mean one time-point later; from then
+on, variables are only ever replaced by constants. `queues` decides them.
+
+Undecided time-points with equal functions form a class, in `naive` mode too, where its members stay
+in a list. Equal classes are looked for at the end of an event, after everything is decided, and
+only in blocks where a function has changed.
+
+An open block tells other blocks a value at once only if no further event of its time-stamp can
+change it: there is a witness, or the left operand is violated, or it is violated and there was no
+witness before. It tells everything else when it is closed, by a later event or `advance`. It never
+takes a value back. A block that no other block needs any more is marked (`_silence`), and blocks
+before the first one that matters are dropped.
+
+The cost of an event grows with the classes of a block, which are compared in pairs, and with the
+variables of a function, as an event in an open block substitutes by all its cofactors.
 """
 
 from cython cimport final

@@ -1,15 +1,19 @@
 # cython: language_level=3
 """Queues of undecided blocks: what operands do in a block decides others, in any order.
 
-A block *p* tells two things of an temporal's operands: whether the left one holds throughout it,
-and whether there is a witness in it: a time-point at which the right operand holds, and the left
-one at all time-points of the block between it and the anchor. Both are true, false or not known.
-An anchor is a block whose variable is undecided. For UNTIL, that is whether a later block has a
-witness, its distance in the interval, and the left operand holds in all blocks between; SINCE is
-the mirror image, with earlier blocks.
+A block *p* tells two things of a temporal's operands: whether the left one holds throughout it, and
+whether there is a witness in it: a time-point at which the right operand holds, and the left one at
+all time-points of the block between it and the anchor. Both are true, false or not known. An anchor
+is a block whose variable is undecided. For UNTIL, that is whether a later block has a witness, its
+distance in the interval, and the left operand holds in all blocks between; SINCE is the mirror
+image, with earlier blocks.
 
 Each change looks through the anchors that it decides, and only those, or through the smaller side
-of two that it joins.
+of two that it joins. Bitmaps with summary levels find neighbours (`bits`). Decisions go through a
+stack (`_settle`) until nothing more follows; verdicts are sorted at the end of the event.
+
+Operators whose operands are known at once decide in order, so a pointer replaces the bitmaps; and a
+SINCE over such operands has no variable, only spans of witnesses.
 """
 
 from libc.stdint cimport UINT64_MAX, int64_t, uint8_t, uint32_t, uint64_t

@@ -2,9 +2,19 @@
 """The rule of nested UNTILs: obligations with absolute windows, and how events change them.
 
 The variable (lower, upper) of a family (f, g) means: at some later time-point j whose time-stamp is
-in [lower, upper], g holds, and f holds at all time-points before j. Once time has reached the lower
-end, only the upper end matters: the window is *open*. So obligations of different UNTILs over the
-same operands are equal if their windows are.
+in [lower, upper], g holds, and f holds at all time-points before j. For `f UNTIL[a,b] g` at time s,
+these are s + a and s + b. Once time has reached the lower end, only the upper end matters: the
+window is *open*. So obligations of different UNTILs over the same operands are equal if their
+windows are, which takes in what the paper calls coinciding skewed subformulas, and nothing depends
+on the size of the constants.
+
+The time of an event does not depend on constants and rate as long as few groups of time-points
+change at it. It grows with the number of groups that hold obligations of one family if these change
+one by one. Two outer UNTILs of different bounds over the same operands have no placeholders, as in
+`(EVENTUALLY[0,w] p) AND NOT (EVENTUALLY[0,v] p)`, and cost 24 ns for each open window when nothing
+else happens. In `global` mode, closed windows that pile up in every pending clause, as in
+`ALWAYS[0,b] (p IMPLIES EVENTUALLY[a,c] q)`, cost with the square of the time-stamps within a. A
+conjunction of n nested UNTILs interns all its prefixes.
 """
 
 from libc.stdlib cimport free

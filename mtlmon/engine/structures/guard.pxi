@@ -4,6 +4,12 @@
 Loops in native code release the GIL, and arguments, keys and callbacks are code of users. So a call
 can come while another one has not returned: from another thread, from the code that it runs itself,
 from a signal handler, or from the garbage collector.
+
+A call of a monitor enters it by an atomic change of its `condition`, and leaves it at the end.
+Batches are checked as a whole before the first event changes anything. An error after that can only
+be one of memory, limits or an interrupt; it breaks the monitor and carries the verdicts so far.
+Other public objects with a state in native code have a `Guard`, which does the same without the
+other conditions.
 """
 
 from cython cimport final

@@ -2,8 +2,16 @@
 """Count the bytes that mtlmon's own structures hold, and stop at a limit.
 
 Every structure knows the capacity of its arrays, so the total is computed on request, between two
-blocks of events, and nothing is counted when memory is allocated. Only the tables of expressions
-can grow without bound within a single event; they are told how much room they have.
+blocks of events, and nothing is counted when memory is allocated. For Python objects and BDDs,
+their number is multiplied by the measured size of one of them.
+
+When the total exceeds the limit, the monitor first frees the transition table, which only serves
+speed, and old expressions, which are garbage. If this does not free enough room for the next
+blocks, it raises an error, because otherwise it would have to free memory at every block. Only the
+tables of expressions can grow without bound within a single event; so before they grow, the
+workspace compares the new size with the room that the last count has left. If the limit is low, the
+transition table, memo tables, batches of verdicts and sorting each get a share of it as their
+budget.
 
 There is one counter for each run: monitors share nothing.
 """

@@ -7,6 +7,11 @@ of time. All times in a key are distances from the last event, capped where a gr
 no difference. The key and the registers together are the state: `restore` rebuilds it from them.
 
 Keys contain expressions by number, so keys become invalid with the workspace.
+
+If time has passed since the last event, states of the network still have keys: their last block is
+closed, and what windows have missed is decided, so it is not in the key. Only the clock is kept
+beside the registers. States of expressions then have no key until their next event, and are kept
+whole.
 """
 
 from libc.stdint cimport UINT64_MAX

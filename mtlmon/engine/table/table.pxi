@@ -7,8 +7,15 @@ event, and what happens to the registers. The table fills as events come, like t
 lazily built automaton; the engine computes the transitions that it does not have yet. The table has
 a fixed memory budget: when that is used up, everything is forgotten.
 
+As distances are part of its keys, the table serves one event per time-stamp as well as a thousand.
+All distances beyond the last bound that still concerns a configuration count as one, so it also
+serves streams whose events come at irregular times.
+
 States may be too large or too varied to recur. Filling the table is then not worth its cost: each
 entry costs credit, each event that it serves earns some, and without credit the table pauses.
+
+A monitor is in one of two forms: structures, which the engine works on, or configuration and
+registers. `Table.structure` makes the former of the latter.
 """
 
 from cython cimport final

@@ -1,4 +1,8 @@
-"""Aggregates of windows that a program of Python defines by functions of its own."""
+"""Aggregates of windows that a program of Python defines by functions of its own.
+
+The expression holds the aggregate itself, so a file that has been read keeps the one that it was
+read with. `mtlmon.streams.own_windows` computes it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Which events there are for policies with variables, and which of their rows count."""
+"""Which events there are for policies with variables, and which of their rows count.
+
+The history that judges nothing (`mtlmon.history.following`) admits the events. If atoms depend on
+other rows, all events have their rows, and a column for each such atom marks where the rows count.
+A changed mark is a changed time-point.
+"""
 
 from __future__ import annotations
 

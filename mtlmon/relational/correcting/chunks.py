@@ -2,14 +2,20 @@
 
 A late time-point goes into its chunk; the engine takes in that chunk and the ones behind it again,
 up to one at whose start the engine holds what it held. So no operator needs an algorithm of its
-own. Answers are kept with the chunk at which the engine gave them, so those that are no longer
-given are known, too.
+own. Answers are kept with the chunk at which the engine gave them; those from before and after are
+compared, so nothing needs to know what was pending where. The counts of engines are kept with
+chunks as well.
 
 Whether an engine holds the same is found in three ways, of which one is enough. No window reaches
 from what has changed to the chunk; or the sums of what both hold are equal (`engine/content`); or
-the states are equal as bytes, where there is no sum. The state that is kept can have other numbers
-of time-points than the engine after that, and other counts. Both have meaning among each other
-only: answers have time-stamps and offsets, and what a chunk counts is a difference.
+the states are equal as bytes, where there is no sum. Behind the chunk, the numbers of time-points
+and the counts are other ones, but mean the same relative to each other: answers have time-stamps
+and offsets, and what a chunk counts is a difference. A replay that removes an event does not stop
+before time-points that are undecided then and may have other names, even if the state is unchanged.
+
+To forget texts, an engine begins again from the first state with everything that is kept. When time
+passes without events, only a copy of the engine is told, so no state has to be taken back when a
+late event comes.
 """
 
 from __future__ import annotations

@@ -1,9 +1,28 @@
 # cython: language_level=3
 """The engine of first-order policies: time-points in, answers out.
 
-A query is a formula that is evaluated by itself: a policy, or the operand of a temporal operator.
-Its early block is run at each time-point as it comes; what that leaves waits for the late block,
-which looks at later time-points. Queries come after those whose rows they need.
+A *query* is a formula that is evaluated by itself: a policy, or the operand of a temporal operator.
+It is a block of steps, each of which makes rows of rows. `relational/planning` has decided on their
+order, and they are run without Python. A query starts from the rows of its time-point. The rows
+that temporal operators remember are *probed* by an index on the columns that are bound; they are
+listed only if the query has no other rows to start from.
+
+What present and past decide of a query is evaluated when a time-point comes, in its early block.
+What that leaves waits for the late block, which looks at later time-points, with copies of the
+atoms that it still needs. So a state of the past that is probed late is a state of its own, which
+is at an earlier time-point. Equal subformulas share all other states, whatever their variables are
+called, even across policies.
+
+Queries come after those whose rows they need. A query puts its rows into the inboxes of states, and
+a state reads its inbox when something probes it, or when many rows wait. Hence an empty time-point
+costs only a loop over queries. Aggregates are computed from the rows of their group at each
+time-point at which something asks.
+
+There is one stream here, no equivalence and nothing to resolve, so answers do not go through
+`drive`. A source fills a `PointBlock`, `RelationalRun` lets the engine read it, and hands the
+`AnswerBlock` to a sink. All texts are numbers of one `KeyTable`, which source, engine and sink
+share. They get their numbers as late as possible, and an engine that may forget texts is told if
+another part still holds their numbers (`keeps_texts`).
 """
 
 from cython cimport final, no_gc_clear

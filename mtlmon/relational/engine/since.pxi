@@ -1,5 +1,17 @@
 # cython: language_level=3
-"""States of SINCE and UNTIL: what the left side lets go on, or breaks."""
+"""States of SINCE and UNTIL: what the left side lets go on, or breaks.
+
+SINCE has the queue of ONCE, and its left side ends slots: those that match the rows of a negated
+conjunct, or those that match none of a positive one. Any other left side is evaluated for all
+slots. UNTIL knows for each row when a conjunct of its left side broke, or since when it has held.
+Comparisons are taken out of both left sides, as time does not change them.
+
+If a left side of UNTIL by itself determines neither the rows for which it holds nor those for which
+it breaks, it is evaluated for the rows for which EVENTUALLY is true, so its answers wait for twice
+the interval. A left side that is asked at some rows only, as in `(here(k) IMPLIES p(x, k)) SINCE
+q(x, k)`, ends what the rows of the one match and those of the other do not, in the index of the
+rows that are remembered. Over all of these, it would cost as much as there are keys.
+"""
 
 from libc.stddef cimport size_t
 from libc.stdint cimport UINT32_MAX, int64_t, uint32_t, uint64_t

@@ -4,6 +4,8 @@
 `ONCE (f AND g)`, where events give the rows of f and g is remembered, has more rows than f if g
 binds variables of its own. Therefore the rows of f are kept with their time-points, and those of g
 with the spans in which g held, until the window has passed; the two are joined when something asks.
+The join begins with the shorter list. Jumps between the time-points of a row find one in a span in
+logarithmic time.
 """
 
 from libc.stdint cimport INT64_MAX, UINT32_MAX, int64_t, uint32_t, uint64_t

@@ -1,8 +1,9 @@
 # cython: language_level=3
 """States of temporal operators: the rows for which one holds, which are looked up, never listed.
 
-Each different row of the operand has a slot. An operand puts its rows into the inbox of a state,
-time-point by time-point; a state is advanced when something looks at it.
+ONCE, EVENTUALLY and, as counts, HISTORICALLY and ALWAYS are windows: each different row of the
+operand has a slot, and a queue has the time-points at which it came. An operand puts its rows into
+the inbox of a state, time-point by time-point; a state is advanced when something looks at it.
 """
 
 from libc.stdint cimport UINT32_MAX

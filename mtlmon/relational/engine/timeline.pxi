@@ -1,12 +1,16 @@
 # cython: language_level=3
 """The time-points of a log, and when late blocks can be run, which depends on times alone.
 
-An engine has a timeline of its own, or shares that of a log whose slices are monitored: it then
-takes in some of the time-points only, but answers when an engine with all of them does.
+An engine has a timeline of its own. Engines that monitor slices of a log share one, which hears of
+all time-points and says when one engine would have answered. So a slice reads only the time-points
+that have rows for it, with their numbers, and its answers have their places in the order of one
+engine, up to the time-point at which an error stops the run.
 
 Slices that cannot share one have timelines *of stamps*: each time-stamp is a time-point whose
 number it is, most of them without rows. So all slices number time-points alike, and each knows by
-itself when an engine with all of them answers.
+itself, from the clock alone, when an engine with all of them answers. This is possible where no
+policy asks for time-points without rows or compares numbers; elsewhere, all slices get marks of all
+time-stamps.
 """
 
 from cython cimport final, no_gc_clear

@@ -1,8 +1,10 @@
 """Finds the rows of the log that say why values violate policies, in two more passes over it.
 
 The first pass finds values for the variables that a policy quantifies (its *witnesses*), by
-evaluating the policy with these reported as well. The second one looks for the rows that match what
-each conjunct asks for.
+evaluating the policy with its top quantifiers opened, so that these are reported as well
+(`Prepared.exposed`). The second one looks for the rows that match what each conjunct asks for, in
+the *region* of time-points that the operators around the conjunct look at. The conjunct depends on
+no other rows; tests check this by leaving all others out.
 """
 
 from __future__ import annotations

@@ -1,4 +1,15 @@
-"""An engine that monitors a log in slices, on threads, and answers what one engine does."""
+"""An engine that monitors a log in slices, on threads, and answers what one engine does.
+
+It has the interface of the engine. It splits a block of time-points (`splitter`), lets threads take
+the rows into one engine for each slice, and joins their answers (`joiner`) in the order in which
+one engine finds them: by the number of time-points read, the policy (closed ones last) and the
+time-point. All engines share one timeline, and one table of texts, which only the reader adds to.
+`Slicing.whole` says which slices need all time-points.
+
+With `is_ahead`, the next block is read and split meanwhile, and answers are joined while the slices
+take in the block behind them. The thread that is the last to end with a block starts the next one
+(`running`), so that slices do not wait for the reader.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,12 @@
-"""What slices remember, as bytes that say how the log was sliced, and moved to other slices."""
+"""What slices remember, as bytes that say how the log was sliced, and moved to other slices.
+
+States can be moved at any block, and from any snapshot. As a slice may be wrong about rows that it
+does not own, the plan says what the columns of each state, and of the rows that wait, are for each
+policy that uses them (`relational/uses`). The router then says which slices are right about a row,
+as it does for rows of the log. A plan with other exposed variables would have other states, so
+exposed variables do not change. The parts of states that depend only on time are the same in all
+slices once states that lag are advanced.
+"""
 
 from __future__ import annotations
 

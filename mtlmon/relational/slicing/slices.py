@@ -3,8 +3,10 @@
 A slice is a monitor of all policies of a file that gets some of the rows. Whether a valuation of a
 policy's variables violates it depends on the rows that match one of its atoms under that valuation.
 So a slice that gets at least these is right about the valuations that it *owns*, each of which
-belongs to one slice; what it says about others is left out. This is the joint data slicer of
-J. Schneider et al., "Scalable Online First-Order Monitoring", with their hypercube strategy:
+belongs to one slice; what it says about others is left out. As it may be wrong about others,
+policies of one slice can share states. This is the joint data slicer of J. Schneider, D. Basin, F.
+Brix, S. Krstić, D. Traytel, "Scalable Online First-Order Monitoring" (2021), with their hypercube
+strategy:
 
 The values of each variable are split by a hash function into as many parts as its *share* says, and
 a slice is a combination of parts, a cell of a *grid*. Frequent ("heavy") values of a variable would

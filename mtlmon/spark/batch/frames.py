@@ -1,4 +1,11 @@
-"""Monitors data frames, and returns data frames of verdicts."""
+"""Monitors data frames, and returns data frames of verdicts.
+
+Rows are partitioned by the key and a constant. Without the constant, Spark omits the shuffle after
+a join by the key, and may split the partitions of the join at run time. Sorting the rows of a
+partition brings the rows of each key together. So one monitor can process the keys one after the
+other, and it keeps what it has learnt about the formula. No Python code runs per row, and none per
+key except in SQL's table function. Severity and text of policies are a projection of the verdicts.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""Processes the rows of a trace that is cut into ranges of time, on executors."""
+"""Processes the rows of a trace that is cut into ranges of time, on executors.
+
+Where streams look back no further than some time (`StreamProgram.reach`, the sum over its layers),
+a range reads the rows of that time before its first event, too. It computes streams of them, and
+leaves them out afterwards. Sums over windows that lack rows there can overflow where none does,
+which is an error that says so. A policy that cannot be cut is one task over all rows, that of
+`monitor` without a key.
+"""
 
 from __future__ import annotations
 

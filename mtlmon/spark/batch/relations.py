@@ -1,4 +1,15 @@
-"""Monitors policies with variables on data frames, in slices by the values of variables."""
+"""Monitors policies with variables on data frames, in slices by the values of variables.
+
+Python turns each batch of rows into rows of atoms, all with the same few columns (`atom_rows`), so
+that conditions mean the same as elsewhere. Spark does the rest: an expression of SQL, made from the
+plan of slices, computes an array of the slices of each row (`slice_columns`); `explode` copies the
+rows; and one shuffle brings the rows of a slice together, sorted by time. A native monitor for each
+slice answers (`slice_monitors`), and another expression keeps what the slice owns.
+
+Marks are rows as well. There is a mark for each time-stamp if a policy needs time-points without
+rows, and one for the last time-stamp of each partition, so that every slice knows where the log
+ends without another pass.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Relations of the rows of a data frame at rest, in which policies look values up."""
+"""Relations of the rows of a data frame at rest, in which policies look values up.
+
+Such a relation is evaluated first, and is then used like one of a table. A file of `monitor_files`
+is a log of its own, so executors evaluate relations of its rows as the command does; the driver
+reads tables (`GivenRelations`).
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Policies with variables and others of one file: each kind has a plan of its own in Spark.
 
-The plans read the same rows. Where rows are skipped, both must skip the same ones, as on one
-machine: each then reads what the other reads as well, *beside* its own.
+The plans read the same rows, and their verdicts are one union. Where rows are skipped, both must
+skip the same ones, as on one machine: each then reads what the other reads as well, *beside* its
+own.
 """
 
 from __future__ import annotations

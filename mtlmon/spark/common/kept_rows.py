@@ -1,4 +1,8 @@
-"""Values of rows that are kept until the verdicts about these rows are known."""
+"""Values of rows that are kept until the verdicts about these rows are known.
+
+They come along with the rows, and are found by trace, time-stamp and offset. That works for rows
+that wait for later values, too, because those of a trace leave in their order.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""A monitor for each policy, each fed with the time-points of its policy, trace after trace."""
+"""A monitor for each policy, each fed with the time-points of its policy, trace after trace.
+
+`points_of` finds the time-points of a policy among rows and ticks, in batches and in streams. There
+may be traces without time-points, and rows that a condition has chosen keep their offsets among all
+rows.
+"""
 
 from __future__ import annotations
 

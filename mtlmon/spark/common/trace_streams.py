@@ -1,4 +1,13 @@
-"""What depends on other rows of a trace, for events sorted by trace and time."""
+"""What depends on other rows of a trace, for events sorted by trace and time.
+
+The ticks of a key depend on the other keys in one way only: they go on to the end of the log. Data
+at rest has a last time-stamp, which an aggregate finds before the rows are monitored; partitions,
+files and arrays are logs of their own. With that limit, each trace is computed to its end when the
+next one begins, in groups of traces that have at most `MOST_TICKS` ticks together. At the end of a
+complete trace, all rows that wait for later values are let go at once, and put behind the earlier
+rows of the same trace, because the monitors take one trace after the other. Time does not advance
+the monitors of policies with such rows, because these are of the past.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Atoms of one key of a stream that depend on its other rows; their state is kept as bytes."""
+"""Atoms of one key of a stream that depend on its other rows; their state is kept as bytes.
+
+Windows need columns in the order of time, so waiting events carry the columns that streams read, as
+Arrow batches, and streams are computed when the watermark has passed. One program serves all keys
+of a task: the snapshot of a key replaces what it had.
+"""
 
 from __future__ import annotations
 

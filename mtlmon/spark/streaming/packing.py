@@ -1,8 +1,12 @@
 """Packs the rows of a stream by buckets of keys before they are sent to the states of buckets.
 
-A streaming query passes rows to a state one by one, and pays for each state that it reads. So keys
-are divided into buckets by a hash, all events of a bucket in a batch of rows are packed into one
-row, and monitors process arrays of events of many keys.
+`transformWithState` passes rows to a state one by one, and pays several exchanges between Java and
+Python for each state. So keys are divided into buckets by a hash of their texts, all events of a
+bucket in a batch of rows are packed into one row (by a `mapInArrow` before it; another one after it
+unpacks the verdicts), and monitors process arrays of events of many keys.
+
+Packed rows do not have the watermark column, so Spark does not drop late rows; `bucket_state`
+decides which events are late.
 """
 
 from __future__ import annotations

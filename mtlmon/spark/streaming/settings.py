@@ -1,6 +1,8 @@
 """Digests of the settings that a stream's state depends on, which are stored in the state.
 
-They are compared when the state is read.
+Each entry of a journal has them, and they are compared when the state is read. Every task sends
+bucket 0 a row, so that this happens in every batch with rows; otherwise, another number of buckets
+would not be noticed.
 """
 
 from __future__ import annotations

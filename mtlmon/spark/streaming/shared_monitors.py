@@ -1,6 +1,8 @@
 """The monitors of a worker, which the live buckets of all queries with the same policies share.
 
-So what has been found out about states is there for all of them, and for later batches.
+A worker has one `KeyedMonitors` for each policy, in which each key of each of its live buckets has
+a stream. So what has been found out about states is there for all of them, and for later batches,
+even for a bucket that comes from another worker.
 """
 
 from __future__ import annotations

@@ -1,4 +1,13 @@
-"""Moves what the slices of a streaming query remember to other slices: union and split at once."""
+"""Moves what the slices of a streaming query remember to other slices: union and split at once.
+
+Spark takes states from outside only in the first batch of a new checkpoint. So the driver reads the
+states of the last finished batch (`slice_checkpoints`), gives the engines one table of texts and
+one timeline (`RelationalEngine.join`), moves them, and hands the states to the tasks as broadcasts,
+one for each slice. The first batch with rows visits all slices, old and new, and each replaces its
+old state by the one that was moved to it. Until then only the store is needed, so a kill loses
+nothing, and each restart moves the states again. When slices correct answers, their snapshots are
+advanced to one time first, and rows are split like waiting rows.
+"""
 
 from __future__ import annotations
 

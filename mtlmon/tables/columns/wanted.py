@@ -1,4 +1,8 @@
-"""The wanted columns of a table, and their purposes."""
+"""The wanted columns of a table, and their purposes.
+
+If expressions read a column as several types, readers of text and JSON return it once for each
+type.
+"""
 
 from __future__ import annotations
 

@@ -1,0 +1,143 @@
+"""The records of a relation: what `mtlmon query` writes, and `mtlmon.query` returns."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from mtlmon.policy import PolicyFile
+from mtlmon.policy.validity.building import Relation
+from mtlmon.relations.declared import declared_tables
+from mtlmon.run.files import texts_of, verdicts_of
+from mtlmon.run.policies import take_signals_from_arrow
+from mtlmon.run.policy_work import unreadable
+from mtlmon.run.preparing import declared_unit, parsed_policies
+from mtlmon.run.table_output import answer_output
+from mtlmon.syntax.bounds import LATER
+from mtlmon.syntax.report import visible
+from mtlmon.tables.formats.files import table_files
+from mtlmon.tables.querying import ReadNotes, evaluated, path_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+    from mtlmon.run.running import Steps
+    from mtlmon.run.spec import Log, RunSpec
+
+__all__ = ["declaring", "records_of", "settled_for_rows"]
+
+
+def declaring(policies: PolicyFile | Relation | None, options: RunSpec) -> PolicyFile:
+    """Return the policies that declare relations, with the unit that options or they say.
+
+    Args:
+        policies: the file or the relation; None if the options have a text or the name of a file.
+        options: what is asked for.
+
+    Raises:
+        RunError: a file cannot be read.
+        FormulaError: the text is not a policy file.
+    """
+    if isinstance(policies, PolicyFile):
+        return policies
+    if policies is None:
+        text = options.policies.formula
+        texts = texts_of(options.policies.files) if text is None else [(text, "<policy>")]
+    declared = declared_unit(options.times)
+    for unit in (declared or LATER, options.log.time_unit):
+        if policies is None:
+            file = parsed_policies(texts, unit, options, needs_policy=False)
+        else:
+            file = policies.file(unit)
+        if file.unit != LATER:
+            break
+    return file
+
+
+def settled_for_rows(file: PolicyFile, options: RunSpec) -> RunSpec:
+    """Let what a file says of the log be options, where these say nothing."""
+    log = options.log
+    return options.having(
+        pattern=None if log.format else log.pattern or file.pattern,
+        time=log.time or file.time,
+        time_zone=log.time_zone or file.time_zone,
+        resolution=options.times.resolution or file.unit,
+    )
+
+
+class RecordTable:
+    """Hands the records of a relation on as batches.
+
+    Args:
+        records: the records.
+    """
+
+    def __init__(self, records: pa.Table) -> None:
+        self.schema = records.schema
+
+    def batches(self, records: pa.Table) -> Iterator[pa.RecordBatch]:
+        """Return the records as batches."""
+        yield from records.to_batches()
+
+
+def records_of(file: PolicyFile, relation: str, options: RunSpec) -> Steps:
+    """Evaluate a relation and write its records; return the exit status.
+
+    Args:
+        file: the policies that declare it.
+        relation: its name.
+        options: what is asked for, as `settled_for_rows` returns it.
+
+    Raises:
+        RunError: a file cannot be read or written.
+        MtlmonError: the relation is invalid, or a table cannot be read.
+    """
+    log, tables = options.log, options.log.tables or options.log.paths
+    if options.host.takes_signals:
+        take_signals_from_arrow()
+    notes = ReadNotes()
+    try:
+        found = evaluated(
+            file,
+            relation,
+            tables,
+            format=log.format,
+            pattern=log.pattern,
+            time=log.time,
+            time_unit=log.time_unit,
+            time_format=log.time_format,
+            time_zone=log.time_zone,
+            resolution=options.times.resolution,
+            null_values=list(log.null_values),
+            delimiter=log.delimiter,
+            quote=log.quote,
+            decimal=log.decimal,
+            on_error=log.on_error,
+            sort=options.times.sort,
+            sort_memory=options.limits.sort_memory,
+            max_memory=options.limits.max_memory,
+            option_names=options.option_names,
+            notes=notes,
+        )
+        read = [*files_of(log), *(path_of(file, one) for one in declared_tables(file, relation))]
+        known = {one: os.stat(one) for one in read}
+    except OSError as error:
+        raise unreadable(error) from None
+    output = answer_output(RecordTable(found), options.output)
+    target = verdicts_of(options, known)
+    output.put(found)
+    output.close()
+    target.flush(output.writer)
+    target.close()
+    for sentence in notes.sentences:
+        options.host.note(visible(sentence))
+    yield
+    return 0
+
+
+def files_of(log: Log) -> list[str]:
+    """Return the files of a log, not the tables among them."""
+    format = "lines" if log.pattern else log.format
+    return [one.path for one in table_files(list(log.paths), format)] if log.paths else []
