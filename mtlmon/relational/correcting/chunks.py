@@ -1,15 +1,17 @@
 """The time-points of a log in chunks, each with the state of the engine at its start.
 
 A late time-point goes into its chunk; the engine takes in that chunk and the ones behind it again,
-up to one whose state is what it was. So no operator needs an algorithm of its own. Answers are kept
-with the chunk at which the engine gave them; those from before and after are compared, so nothing
-needs to know what was pending where. The counts of engines are kept with chunks as well.
+up to one at whose start the engine holds what it held. So no operator needs an algorithm of its
+own. Answers are kept with the chunk at which the engine gave them; those from before and after are
+compared, so nothing needs to know what was pending where. The counts of engines are kept with
+chunks as well.
 
-States contain the numbers of time-points, which a late time-point changes, so equal bytes are rare.
-But if all windows have bounds, a chunk out of their reach ends a replay, too: behind it, numbers
-are other ones, but mean the same relative to each other. A replay that removes an event does not
-stop before time-points that are undecided then and may have other names, even if the state is
-unchanged.
+Whether an engine holds the same is found in three ways, of which one is enough. No window reaches
+from what has changed to the chunk; or the sums of what both hold are equal (`engine/content`); or
+the states are equal as bytes, where there is no sum. Behind the chunk, the numbers of time-points
+and the counts are other ones, but mean the same relative to each other: answers have time-stamps
+and offsets, and what a chunk counts is a difference. A replay that removes an event does not stop
+before time-points that are undecided then and may have other names, even if the state is unchanged.
 
 To forget texts, an engine begins again from the first state with everything that is kept. When time
 passes without events, only a copy of the engine is told, so no state has to be taken back when a
@@ -116,12 +118,27 @@ def counts_of(engine: RelationalEngine) -> Counts:
     )
 
 
+class _State(NamedTuple):
+    """What is kept of an engine at the start of a chunk, as `_Chunk` has it."""
+
+    state: bytes
+    content: bytes | None
+    open_from: int | None
+
+
+def _state_of(engine: RelationalEngine) -> _State:
+    # this lets states stand at the last time-point, so it comes before they are written
+    content = engine.content()
+    return _State(engine.snapshot(has_texts=False), content, _open_from(engine))
+
+
 class _Chunk:
     """Time-points, and the state before them.
 
     Attributes:
         start: no time-point below this time-stamp belongs here, but for the first chunk.
         state: the state of the engine.
+        content: the sum of what it holds, or None.
         open_from: no time-point below this time-stamp is undecided then; None if none is.
         points: has the rows of their atoms.
         time_stamps: the time-stamps.
@@ -131,18 +148,19 @@ class _Chunk:
         counts: what it has counted meanwhile; None if it has taken in nothing.
     """
 
-    def __init__(
-        self, start: int, state: bytes, open_from: int | None, points: PointBlock, atoms: int
-    ) -> None:
+    def __init__(self, start: int, state: _State, points: PointBlock, atoms: int) -> None:
         self.start = start
-        self.state = state
-        self.open_from = open_from
+        self.begin_with(state)
         self.points = points
         self.time_stamps = np.empty(0, np.int64)
         self.offsets = np.empty(0, np.uint64)
         self.held = np.empty((0, atoms), np.bool_)
         self.told: list[Row] = []
         self.counts: Counts | None = None
+
+    def begin_with(self, state: _State) -> None:
+        """Note the state at the start."""
+        self.state, self.content, self.open_from = state
 
     @property
     def count(self) -> int:
@@ -316,11 +334,10 @@ class ChunkedPoints:
 
     def _chunk(self, start: int, engine: RelationalEngine) -> _Chunk:
         """A chunk that begins with the state of an engine."""
-        state = engine.snapshot(has_texts=False)
-        return self._new_chunk(start, state, _open_from(engine))
+        return self._new_chunk(start, _state_of(engine))
 
-    def _new_chunk(self, start: int, state: bytes, open_from: int | None) -> _Chunk:
-        return _Chunk(start, state, open_from, self._new_block(), len(self._conditional))
+    def _new_chunk(self, start: int, state: _State) -> _Chunk:
+        return _Chunk(start, state, self._new_block(), len(self._conditional))
 
     def _room(self, chunk: _Chunk) -> int:
         """How many time-points a chunk should have: its state takes no more memory than they do."""
@@ -477,12 +494,11 @@ class ChunkedPoints:
                 if self._is_out_of_reach(place, highest):
                     self.early_stops += 1
                     break
-                state = engine.snapshot(has_texts=False)
-                if state == following.state and not self._has_renamed(following):
+                state = _state_of(engine)
+                if _are_same(state, following) and not self._has_renamed(following):
                     self.early_stops += 1
                     break
-                following.state = state
-                following.open_from = _open_from(engine)
+                following.begin_with(state)
 
     def _has_renamed(self, chunk: _Chunk) -> bool:
         """Whether what is undecided before a chunk may have other names, as events are gone."""
@@ -538,7 +554,9 @@ class ChunkedPoints:
             if first:
                 own = self._chunk(int(some.time_stamps[0]), engine)
             else:
-                own = self._new_chunk(chunk.start, chunk.state, chunk.open_from)
+                own = self._new_chunk(
+                    chunk.start, _State(chunk.state, chunk.content, chunk.open_from)
+                )
             own.add(some)
             self.chunks.insert(place, own)
             place += 1
@@ -653,6 +671,13 @@ class ChunkedPoints:
     def byte_count(self) -> int:
         """The number of bytes that all chunks take, about."""
         return sum(chunk.byte_count for chunk in self.chunks) + self.engine.held_bytes
+
+
+def _are_same(state: _State, chunk: _Chunk) -> bool:
+    """Whether an engine answers what it would with the state at the start of a chunk."""
+    if state.content is None or chunk.content is None:
+        return state.state == chunk.state
+    return state.content == chunk.content
 
 
 def _parts(

@@ -157,6 +157,7 @@ cdef class RelationalEngine:
                 read_step(&block.steps[j], self, plan.blocks[k].steps[j])
         for k in range(self.query_count):
             read_query(self, &self.queries[k], plan.queries[k])
+        find_present(self)
         for counted in plan.counted:
             read_counted(self, counted)
         if self.timeline.query_count != self.query_count:
@@ -532,6 +533,17 @@ cdef class RelationalEngine:
                 writer.put_bytes(part)
         data = writer.taken()
         return data + digest(data)
+
+    def content(self):
+        """Return a sum of what the state holds, or None if there is none for this plan.
+
+        Engines of the same plan and with the same texts whose sums are equal answer alike. They
+        may have different snapshots, and count differently up to now.
+        """
+        self.require_sound()
+        if len(self.points) or len(self.answers):
+            raise ValueError("time-points or answers wait to be taken")
+        return sum_of(self)
 
     def restore(self, snapshot):
         """Continue from the snapshot of an engine with the same plan; this one must be new.

@@ -84,6 +84,7 @@ cdef struct State:
     bint is_future
     bint is_strict              # SINCE, UNTIL: whether the present does not count
     bint is_eager               # whether it takes in each time-point at that time-point
+    bint is_present             # whether early blocks look at it, and late ones do not
     int64_t lower
     int64_t upper               # -1: no bound
     RowQueue inbox
