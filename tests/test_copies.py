@@ -37,7 +37,7 @@ WITHOUT_STATE = {
         "LogRule",
         "MonPolyPolicy",
     ),
-    *("Relation", "Aggregate", "Statistics"),
+    *("Relation", "Records", "Aggregate", "Statistics"),
     # plain data of reports
     *("ReportData", "Run", "PolicyReport", "Definition", "PolicyFileName", "Violation"),
     *("Explanation", "UndecidedTimePoint", "Timeline", "KeyReport", "KeyCount"),
