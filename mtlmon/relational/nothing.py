@@ -48,10 +48,10 @@ def is_total(aggregate: Expression) -> bool:
 
 
 def complement(node: Formula) -> Formula | None:
-    """The comparison that holds where one with a COUNT does not, if that binds its groups.
+    """The comparison that holds where one with a COUNT does not, if it is false for 0.
 
-    A COUNT always has a value. Other terms may have none, so that no comparison of them holds, and
-    it is not said here what does.
+    It binds the groups of the COUNT then, if there are any. A COUNT always has a value. Other terms
+    may have none, so that no comparison of them holds, and it is not said here what does.
     """
     (term,) = terms_of(node)
     if term.operator not in _COMPLEMENTS:
@@ -62,7 +62,10 @@ def complement(node: Formula) -> Formula | None:
             return None
     turned = Expression(_COMPLEMENTS[term.operator], term.operands, None, term.span)
     found = comparison(turned, node.operands, node.span)
-    return found if driving(found) else None
+    counts = aggregates_of(found)
+    return (
+        found if any(_is_false(turned, {id(one): _of_nothing(one)}, ()) for one in counts) else None
+    )
 
 
 def driving(node: Formula, others: Iterable[Formula] = ()) -> list[Expression]:

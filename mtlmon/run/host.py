@@ -171,7 +171,6 @@ class Host:
         output: keeps the answers of a run that does not write them, until they are taken; None
             before the first ones.
         keeps_answers: whether answers are kept.
-        judging: the policies, once the log is open; None before, and if answers are corrected.
         takes_signals: whether signals are the run's business, and not Arrow's while it reads.
     """
 
@@ -181,7 +180,6 @@ class Host:
         self.messages: list[str] = []
         self.output: BatchOutput[Any] | None = None
         self.keeps_answers = True
-        self.judging: Counting | Judging | None = None
 
     @property
     def width(self) -> int:
@@ -218,6 +216,9 @@ class Host:
         """Take what makes the summary; `is_wanted` as for `wants_summary`."""
         if self.wants_summary(is_wanted):
             self.say(f"{make()}\n")
+
+    def take_judging(self, judging: Counting | Judging) -> None:
+        """Take the policies, once the log is open, unless answers are corrected."""
 
     def is_for_people(self, options: RunSpec) -> bool:
         """Whether violations are written for a person."""

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from mtlmon.checking.counts import PolicyCounts
     from mtlmon.policy import PolicyFile
-    from mtlmon.run.host import Judging
+    from mtlmon.run.host import Counting, Judging
     from mtlmon.run.keywords import CheckOptions
     from mtlmon.run.running import Steps
     from mtlmon.run.spec import RunSpec
@@ -51,6 +51,8 @@ class Program(Host):
     def __init__(self) -> None:
         super().__init__()
         self.summary: Callable[[], str] | None = None
+        # the policies, once the log is open; None before, and if answers are corrected
+        self.judging: Counting | Judging | None = None
 
     def note(self, message: str) -> None:
         super().note(in_python(message))
@@ -58,6 +60,9 @@ class Program(Host):
     def take_summary(self, make: Callable[[], str], *, is_wanted: bool | None) -> None:
         # not that of a second look at the log, for explanations
         self.summary = self.summary or make
+
+    def take_judging(self, judging: Counting | Judging) -> None:
+        self.judging = judging
 
 
 class _Found(Explanations):

@@ -79,7 +79,8 @@ def check_monpoly(policy: MonPolyPolicy, analysis: Analysis, options: RunSpec) -
         MtlmonError: the formula or the log is invalid.
     """
     engine = engine_for(policy.file, analysis, options)
-    check = options.host.judging = MonPolyCheck(engine, policy, options)
+    check = MonPolyCheck(engine, policy, options)
+    options.host.take_judging(check)
     start_of_input = position_of_input(options.log)
     order = text_order(options)
     if order is not None:

@@ -179,7 +179,7 @@ def run_work(work: PolicyWork, again: Callable[[], Source], options: RunSpec) ->
         options: the options of the run.
     """
     keeps = options.checkpoint.path is not None
-    options.host.judging = work
+    options.host.take_judging(work)
     verdicts = verdicts_of(options, work.logs_by_name, keeps=keeps)
     if options.output.for_people:
         # It escapes what does not print by itself.

@@ -276,7 +276,8 @@ def check_tables(file: PolicyFile, options: RunSpec) -> Steps:
             # what writes the lines escapes what does not print
             verdicts.lines = None
             source.track_rows()
-        work = options.host.judging = TableWork(source, traces, file, options, memory, logs)
+        work = TableWork(source, traces, file, options, memory, logs)
+        options.host.take_judging(work)
         signals = options.host.signals(verdicts, is_held=has_checkpoints)
         if options.tracks_rows:
             source.track_rows()

@@ -509,7 +509,8 @@ def check_text(file: PolicyFile, options: RunSpec) -> Steps:
         engine.is_ahead = log.is_regular and options.checkpoint.path is None and not has_rows
     start_of_input = position_of_input(options.log)
     memory = MemoryLimit(options.limits.max_memory, options.option_names)
-    check = options.host.judging = Check(engine, options, memory, analysis=analysis)
+    check = Check(engine, options, memory, analysis=analysis)
+    options.host.take_judging(check)
     rows = text_rows(file, made, check.engine.points, log.name, options, memory)
     if order is not None:
         rows.lines.order = order.lines

@@ -116,7 +116,7 @@ def monitor_log(name: str | None, formula: Formula, options: RunSpec) -> Steps:
     signals = options.host.signals(
         verdicts, writer=text_monitor.writer, is_held=options.checkpoint.path is not None
     )
-    options.host.judging = Counted(name, text_monitor)
+    options.host.take_judging(Counted(name, text_monitor))
     pump, work = make_pump(text_monitor, log, verdicts, signals, options)
     work.head = LogHead(log.name, monitor.atoms)
 

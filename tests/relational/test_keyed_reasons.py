@@ -127,6 +127,9 @@ _SHAPES = [
     "p(x) AND (r UNTIL[0,2] PREVIOUS q(x, _))",
     "p(x) AND COUNT(ONCE[0,2] q(x, _) BY x) < 2",
     "p(x) AND n = COUNT(PREVIOUS p(y))",
+    "NOT COUNT(r) < 1",
+    "p(x) AND NOT COUNT(q(_, _)) < 2",
+    "p(x) AND NOT COUNT(r) > 3",
 ]
 
 

@@ -242,7 +242,7 @@ def truth(text: str, folder: Path, rows: Sequence[Cell], end: int) -> list[str]:
         folder / "truth.mtl",
         pa.Table.from_pylist(cells, TABLE),
         resolve=True,
-        end_time=end - 1,
+        end_time=end - 1 if end else None,
         time_unit="s",
         on_error="skip",
     )

@@ -180,7 +180,11 @@ def truth(text: str, folder: Path, rows: Sequence[Cell], end: int) -> list[str]:
     """The verdicts of one machine about rows that are in order, up to below a time."""
     cells = [{"ts": ts, "k": k, "v": v, "n": place_of(v)} for ts, k, v in rows]
     (folder / "truth.mtl").write_text(text)
-    options: dict[str, Any] = {"resolve": True, "end_time": end - 1, "time_unit": "s"}
+    options: dict[str, Any] = {
+        "resolve": True,
+        "end_time": end - 1 if end else None,
+        "time_unit": "s",
+    }
     table = pa.Table.from_pylist(cells, TABLE)
     check = mtlmon.check(folder / "truth.mtl", table, **options)
     return sorted(
