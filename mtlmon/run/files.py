@@ -389,10 +389,11 @@ class VerdictFile:
 
     def abandon(self) -> None:
         """Close the file if it is open; nothing more is told of it."""
-        from contextlib import suppress
-
-        with suppress(WriteFailure):
+        try:
             self.close()
+        except WriteFailure:
+            # nothing is imported here, as the interpreter may be about to end
+            pass
 
     def __del__(self) -> None:
         # a run can also end with an error between opening the file and writing it

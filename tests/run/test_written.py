@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -133,3 +135,25 @@ def test_formulas_of_monpoly_need_a_signature(tmp_path: Path) -> None:
     assert [one["verdict"] for one in mtlmon.check("p(x)", log, signature=signature)] == [True]
     with pytest.raises(mtlmon.RunError, match="signature is for a formula of MonPoly: give its"):
         mtlmon.check(mtlmon.parse("p"), log, signature=signature)
+
+
+def test_a_program_may_end_while_it_has_the_run(tmp_path: Path) -> None:
+    """What the run has open is closed without a word while the interpreter ends."""
+    (tmp_path / "log").write_text("@0 p\n@1 q\n")
+    for rest in ("run.finish()", "next(run.batches(), None)", ""):
+        program = f"""
+import mtlmon
+
+
+from pathlib import Path
+run = mtlmon.check("p IMPLIES EVENTUALLY[0,5] q", Path("log"), output="out")
+{rest}
+"""
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert done.stderr == ""
