@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from mtlmon.checking import LogCheck, TextLog
+from mtlmon.checking import TextLog
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.relational.analysis import valid_analysis
 from mtlmon.relational.atoms import (
@@ -26,7 +26,7 @@ from mtlmon.run.mixed_part import Part, mixed_output
 from mtlmon.run.mixed_work import MixedTableWork, MixedTextWork
 from mtlmon.run.option_rules import require_no_keys
 from mtlmon.run.policies import (
-    knows_rows,
+    check_in_order,
     note_modes,
     open_findings,
     open_source,
@@ -36,7 +36,6 @@ from mtlmon.run.policies import (
     shown_in,
     statuses,
     text_atoms,
-    wants_triggered,
 )
 from mtlmon.run.relation_readers import (
     dropped_events,
@@ -51,6 +50,7 @@ from mtlmon.tables.relations import shown_arguments
 from mtlmon.tables.relations_ahead import atoms_of_all
 
 if TYPE_CHECKING:
+    from mtlmon.checking import LogCheck
     from mtlmon.policy import PolicyFile
     from mtlmon.relational.reasons.evidence import Reader
     from mtlmon.run.policy_work import Source
@@ -74,23 +74,8 @@ def check_mixed(file: PolicyFile, options: RunSpec) -> Steps:
     own = "false" if options.output.for_people else options.judging.given_verdicts or "all"
     options = options.having(verdicts=own)
     memory = MemoryLimit(options.limits.max_memory, options.option_names)
-    check = LogCheck(
-        [policy for policy in file.policies if not policy.is_first_order],
-        options.judging.mode,
-        key=options.log.key_columns,
-        bdd=options.judging.bdd,
-        verdicts=options.judging.verdicts,
-        resolve=options.judging.resolve or options.output.for_people,
-        collect=options.reporting.needs_violations,
-        advance_every=options.times.advance_every,
-        max_memory=memory,
-        threads=options.limits.threads,
-        other_keys=keys_of_others(file),
-        passes_time=options.times.idle is not None,
-        counts_triggered=wants_triggered(file.policies, options),
-        rows=options.output.rows
-        or (options.output.for_people and knows_rows(file.policies, options.log)),
-    )
+    policies = [policy for policy in file.policies if not policy.is_first_order]
+    check = check_in_order(policies, file.policies, options, memory, keys_of_others(file))
     if not options.log.is_table:
         require_no_keys(check.partitions, file, options)
     note_modes(check.policies, [one.mode for one in check.monitors], options)

@@ -28,7 +28,7 @@ from mtlmon.run.time_stamps import iso_times, time_texts
 from mtlmon.support.standard_input import STANDARD_STREAM
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from mtlmon.checking.assumptions import AssumptionWatch
     from mtlmon.checking.outputs import Output
@@ -66,22 +66,8 @@ def check_logs(file: Formula | PolicyFile, options: RunSpec) -> Steps:
         require_no_columns(file, options)
     if options.output.for_people:
         options = options.having(verdicts="false")
-    check = LogCheck(
-        policies,
-        options.judging.mode,
-        key=options.log.key_columns,
-        bdd=options.judging.bdd,
-        verdicts=options.judging.verdicts,
-        resolve=options.judging.resolve or options.output.for_people,
-        collect=options.reporting.needs_violations,
-        advance_every=options.times.advance_every,
-        max_memory=MemoryLimit(options.limits.max_memory, options.option_names),
-        threads=options.limits.threads,
-        passes_time=options.times.idle is not None,
-        counts_triggered=wants_triggered(policies, options),
-        rows=options.output.rows
-        or (options.output.for_people and knows_rows(policies, options.log)),
-    )
+    memory = MemoryLimit(options.limits.max_memory, options.option_names)
+    check = check_in_order(policies, policies, options, memory)
     if not options.log.is_table:
         require_no_keys(check.partitions, file, options)
     note_modes(policies, [one.mode for one in check.monitors], options)
@@ -102,6 +88,44 @@ def check_logs(file: Formula | PolicyFile, options: RunSpec) -> Steps:
             source.track_rows()
         watch = assumption_watch(file, source, options.times)
         return (yield from check_source(check, source, again, options, watch, file))
+
+
+def check_in_order(
+    policies: Sequence[Policy],
+    among: Sequence[Policy],
+    options: RunSpec,
+    memory: MemoryLimit,
+    other_keys: Iterable[tuple[str, ...]] = (),
+) -> LogCheck:
+    """Return the check of policies without variables on rows in order.
+
+    Args:
+        policies: these policies.
+        among: all policies of the file, by which it is chosen what is told of any of them.
+        options: the options of the run.
+        memory: the limit on memory.
+        other_keys: the columns of the keys of the other policies.
+
+    Raises:
+        MtlmonError: a policy cannot be monitored with these options.
+    """
+    for_people = options.output.for_people
+    return LogCheck(
+        policies,
+        options.judging.mode,
+        key=options.log.key_columns,
+        bdd=options.judging.bdd,
+        verdicts=options.judging.verdicts,
+        resolve=options.judging.resolve or for_people,
+        collect=options.reporting.needs_violations,
+        advance_every=options.times.advance_every,
+        max_memory=memory,
+        threads=options.limits.threads,
+        other_keys=other_keys,
+        passes_time=options.times.idle is not None,
+        counts_triggered=wants_triggered(among, options),
+        rows=options.output.rows or (for_people and knows_rows(among, options.log)),
+    )
 
 
 def check_source(

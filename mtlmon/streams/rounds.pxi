@@ -6,11 +6,8 @@ start. A late row goes into its chunk, and rows are computed again from the star
 up to a chunk whose state is what it was. A round computes the next chunk of all traces that have
 not come so far, by one call. So a late row costs chunks of its own trace, and hardly a call.
 
-What stands in the way of states by trace is the common clock of all traces, and no aggregate: rows
-enter and leave a kernel in the same way, and only where they are kept differs. In one order of all
-traces they are in one queue; by trace, each has a ring (`by_trace.pxi`). These are two compiled
-loops, chosen before the first row. Programs with ticks, rows that wait, instances, ages and
-look-ups in relations of rows have no states by trace yet: see `late_rows.py`.
+How kernels keep the rows of each trace by themselves is in `by_trace.pxi`; which programs cannot
+yet, in `round_rows.py`.
 
 Rows in order are one call whatever their chunks are, as kernels save states at marks before rows. A
 state is words in one block of memory (`arena.pxi`), written so that equal states have equal words.
