@@ -385,7 +385,7 @@ class LateWork(EventWork):
                 "from tables" if not options.log.is_table else "from a text log",
                 options.log.is_table,
             ),
-            ("with another --output-format", options.output.format),
+            *options.output.settings,
             ("with another --lateness", str(options.times.lateness)),
             ("with another --wait", str(options.times.wait)),
             (f"with{'out' if options.times.late else ''} --late", options.times.late is not None),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -111,10 +110,10 @@ class RelationReport:
             inputs=self.inputs,
             rows=self.rows,
             skipped=self.skipped,
-            seconds=seconds,
+            seconds=self.findings.elapsed.earlier + seconds,
             peak_memory=peak_memory(),
             command=shlex.join(["mtlmon", *self.options.reporting.arguments]),
-            started=datetime.now(UTC) - timedelta(seconds=seconds),
+            started=self.findings.elapsed.started,
             end_time=self.options.times.end_time,
             unit=self.options.times.time_stamp_unit,
             last=None if self.check.run.is_stopped else self.check.run.clock,

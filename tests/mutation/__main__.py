@@ -31,7 +31,9 @@ from tests.mutation.testing import Limits, run_tests
 
 _ROOT = Path(__file__).resolve().parents[2]
 _SLOW = Limits(600, 3600)
-# enough for most tests; a run that comes to the limit is judged by what the original takes
+# enough for most tests, few and all; a run that comes to the limit is judged by what the original
+# takes
+_USUAL_FEW = Limits(25, 600)
 _USUAL = Limits(150, 1800)
 # Most mutants are noticed by any of the cases of a test; with a seed properties have fewer, too.
 _FEW = ("--every=12", "--hypothesis-seed=1")
@@ -127,7 +129,9 @@ class _Worker:
 
 
 def _limits(tests: tuple[str, ...]) -> Limits:
-    return Limits.after(_USED[tests]) if tests in _USED else _USUAL
+    if tests in _USED:
+        return Limits.after(_USED[tests])
+    return _USUAL_FEW if tests[: len(_FEW)] == _FEW else _USUAL
 
 
 def _stages(module: Module, mutant: Mutant, last: str) -> dict[str, tuple[str, ...]]:
