@@ -12,9 +12,10 @@ from mtlmon.errors import SnapshotError
 from mtlmon.run.endings import note_skipped
 from mtlmon.run.failure import VIOLATION, RunError
 from mtlmon.run.files import verdicts_of
+from mtlmon.run.judges import NoWriter
 from mtlmon.run.late_rows import LateFile, late_file, length_units, note_refused
 from mtlmon.run.policies import make_pump, statuses, write_report_in_time
-from mtlmon.run.policy_work import EventWork, NoWriter
+from mtlmon.run.policy_work import EventWork
 from mtlmon.run.report import absent_atoms, plural
 from mtlmon.run.running import run_to_end
 from mtlmon.run.snapshot_parts import CORRECTED, joined_parts, split_parts
