@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from html import escape
@@ -16,7 +15,6 @@ from mtlmon.reporting import (
     Explanation,
     PolicyReport,
     ReportData,
-    Run,
     UndecidedTimePoint,
     Violation,
 )
@@ -24,13 +22,13 @@ from mtlmon.run.findings import (
     INTERRUPTED,
     NOT_EXPLAINED,
     STOPPED_EARLY,
-    peak_memory,
+    run_facts,
     save_report,
 )
 from mtlmon.run.policies import write_report_in_time
 from mtlmon.run.relation_findings import rows_option
 from mtlmon.run.report import plural
-from mtlmon.run.report_policies import WrittenPolicies, policy_files, settings_of, time_zone_of
+from mtlmon.run.report_policies import WrittenPolicies
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -107,21 +105,16 @@ class RelationReport:
 
     def write_now(self, read: Reader | None, seconds: float, *, is_interrupted: bool) -> None:
         """Write the report."""
-        run = Run(
+        run = run_facts(
+            self.file,
+            self.options,
             inputs=self.inputs,
             rows=self.rows,
             skipped=self.skipped,
             seconds=seconds,
-            peak_memory=peak_memory(),
-            command=shlex.join(["mtlmon", *self.options.reporting.arguments]),
             started=datetime.now(UTC) - timedelta(seconds=seconds),
-            end_time=self.options.times.end_time,
-            unit=self.options.times.time_stamp_unit,
             last=None if self.check.run.is_stopped else self.check.run.clock,
             remarks=list(self.remarks(can_reread=read is not None, is_interrupted=is_interrupted)),
-            policy_files=policy_files(self.options.policies),
-            settings=settings_of(self.file, self.options),
-            time_zone=time_zone_of(self.file, self.options.log),
         )
         save_report(ReportData(self.reports(read), run), self.options.reporting)
 

@@ -16,7 +16,7 @@ __all__ = ["CORRECTED", "MIXED", "POLICIES", "RELATIONS", "damaged", "joined_par
 POLICIES = b"mtlmon policies\x02"
 RELATIONS = b"mtlmon relations\x02"
 MIXED = b"mtlmon mixed\x02"
-CORRECTED = b"mtlmon corrected\x01"
+CORRECTED = b"mtlmon corrected\x02"
 """What snapshots begin with: of policies without variables, of those with variables, of both, and
 of runs whose verdicts are corrected."""
 
