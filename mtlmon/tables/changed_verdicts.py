@@ -9,7 +9,6 @@ from mtlmon.checking.changes import Bound, ChangedRows, PolicyChanges
 from mtlmon.checking.policy_facts import PolicyFacts
 from mtlmon.tables.change_tables import CHANGE_COLUMNS, ChangeTable
 from mtlmon.tables.changed_valuations import ChangedValuations
-from mtlmon.tables.joined_verdicts import JoinedTable
 from mtlmon.tables.valuations import valuation_table
 from mtlmon.tables.verdicts import VerdictTable
 
@@ -32,7 +31,7 @@ __all__ = ["JoinedChanges"]
 
 
 class JoinedChanges:
-    """Creates record batches of changes, with the columns of a `JoinedTable` and a `ChangeTable`.
+    """Creates record batches of changes, with those of a `ChangeTable`.
 
     Args:
         policies: the policies without variables.
@@ -53,9 +52,7 @@ class JoinedChanges:
         self._times = times
         names = [policy.name for policy in policies]
         facts = PolicyFacts(policies)
-        self._joined = JoinedTable(
-            VerdictTable(names, keys, times, None, origins, facts, more=CHANGE_COLUMNS)
-        )
+        self._joined = VerdictTable(names, keys, times, None, origins, facts, more=CHANGE_COLUMNS)
         self._verdicts = ChangeTable(self._joined, selection)
         self._answers: ChangedValuations | None = None
         self._rows: AnswerRows | None = None
@@ -77,9 +74,7 @@ class JoinedChanges:
             key_names: as for `ChangedValuations`.
         """
         if self._answers is None:
-            self._joined.valuations = valuation_table(
-                made, self._times, wanted, rows, more=CHANGE_COLUMNS
-            )
+            self._joined.add(valuation_table(made, self._times, wanted, rows, more=CHANGE_COLUMNS))
             self._answers = ChangedValuations(made, self._joined, self._final, key_names)
             self._rows = rows
 
