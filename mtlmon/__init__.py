@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from mtlmon.explanation import Proof, explain
     from mtlmon.history.history import History
     from mtlmon.run.library import Run, check
+    from mtlmon.run.live import Answers, Live, live
     from mtlmon.run.records import query
     from mtlmon.syntax.build import (
         always,
@@ -89,6 +90,7 @@ _LATER = {
         "previous",
     ),
     "mtlmon.run.library": ("Run", "check"),
+    "mtlmon.run.live": ("Answers", "Live", "live"),
     "mtlmon.run.records": ("query",),
     "mtlmon.verdicts.arrays": ("VerdictArray",),
     "mtlmon.verdicts.operations": ("Resolution", "Summary", "first", "resolve", "violations"),
@@ -97,6 +99,7 @@ _LATER = {
 __all__ = [
     "FALSE",
     "TRUE",
+    "Answers",
     "CopyError",
     "EventError",
     "EventTypeError",
@@ -106,6 +109,7 @@ __all__ = [
     "History",
     "InUseError",
     "LimitError",
+    "Live",
     "LogError",
     "MemoryLimitError",
     "Monitor",
@@ -141,6 +145,7 @@ __all__ = [
     "explain",
     "first",
     "historically",
+    "live",
     "next_",
     "once",
     "parse",

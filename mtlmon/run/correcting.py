@@ -13,7 +13,7 @@ from mtlmon.engine.native import MemoryLimit
 from mtlmon.policy import PolicyFile
 from mtlmon.run.endings import never_triggered, note_waiting, tell_untriggered, untriggered
 from mtlmon.run.failure import VIOLATION, RunError
-from mtlmon.run.files import open_log
+from mtlmon.run.files import open_text_log
 from mtlmon.run.in_order import Reasons, require_explainable
 from mtlmon.run.late_rows import LateFile, corrected_order, late_file
 from mtlmon.run.late_work import (
@@ -282,9 +282,9 @@ class CorrectingWork(LateWork):
             return
         from mtlmon.tables.change_tables import ChangeTable
         from mtlmon.tables.json_rows import JsonRowsOutput
-        from mtlmon.tables.outputs import CsvOutput
+        from mtlmon.tables.outputs import BatchOutput, CsvOutput
 
-        assert isinstance(self.output, CsvOutput | JsonRowsOutput)
+        assert isinstance(self.output, BatchOutput | CsvOutput | JsonRowsOutput)
         assert isinstance(self.output.table, ChangeTable)
         self.output.table.know(self.check.bounds)
         continue_table(self.output, size, self.options)
@@ -337,7 +337,7 @@ def correct_logs(file: Formula | PolicyFile, options: RunSpec) -> Steps:
         check.streams, check.inputs = source.streams, lambda batch: batch.inputs
         check.relations = source.relations
     else:
-        log = open_log(options.log.path)
+        log = open_text_log(options.log)
         atoms, streams = text_atoms(
             check.atoms,
             check.atoms_of_partitions,

@@ -24,7 +24,7 @@ from mtlmon.run.correcting_relations import (
 )
 from mtlmon.run.endings import note_waiting, tell_untriggered, untriggered
 from mtlmon.run.failure import RunError
-from mtlmon.run.files import open_log
+from mtlmon.run.files import open_text_log
 from mtlmon.run.late_rows import corrected_order, late_file
 from mtlmon.run.late_work import LateLines, bounds_of, late_lines, run_late_work
 from mtlmon.run.option_rules import require_no_keys
@@ -251,7 +251,7 @@ def open_text(
     file: PolicyFile, options: RunSpec, plain: HistoryCheck, made: Plan
 ) -> tuple[TextLog, RowEvents, ValuationCheck]:
     """Open a text log; return what reads its rows, and what checks policies with variables."""
-    log = open_log(options.log.path)
+    log = open_text_log(options.log)
     atoms, streams = text_atoms(
         plain.atoms,
         plain.atoms_of_partitions,

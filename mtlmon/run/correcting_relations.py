@@ -25,7 +25,7 @@ from mtlmon.relational.native import PointBlock
 from mtlmon.relational.planning import plan
 from mtlmon.run.changed_answers import AnswerOutput, TableOfAnswers
 from mtlmon.run.failure import VIOLATION, RunError
-from mtlmon.run.files import open_log
+from mtlmon.run.files import open_text_log
 from mtlmon.run.in_order import Reasons
 from mtlmon.run.late_rows import LateFile, corrected_order, late_file
 from mtlmon.run.late_work import LateLines, bounds_of, late_lines, refusal, run_late_work
@@ -355,7 +355,7 @@ def name_points(
 
 def correct_text(file: PolicyFile, options: RunSpec, made: Plan, reasons: Reasons) -> Steps:
     """Do the same for a text log."""
-    log = open_log(options.log.path)
+    log = open_text_log(options.log)
     memory = MemoryLimit(options.limits.max_memory, options.option_names)
     source, events, check = text_source(file, options, made, log, memory)
     late = late_lines(options, source)

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     Policies = PolicyFile | Formula | str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
-__all__ = ["Program", "Run", "advised", "check", "started", "with_events"]
+__all__ = ["Program", "Run", "advised", "check", "run_of", "started", "with_events"]
 
 
 class Program(Host):
@@ -466,7 +466,18 @@ def started(
     """Return what a `Run` is made of; `function` is what was called, in errors."""
     host = Program()
     spec = spec_of(function, options, host)
-    spec = with_events(spec, events)
+    return run_of(policies, with_events(spec, events), host)
+
+
+def run_of(
+    policies: Policies, spec: RunSpec, host: Program
+) -> tuple[RunSpec, Steps, Program, _Found | None]:
+    """Return what a `Run` is made of: policies on the log of the options.
+
+    Raises:
+        RunError: options contradict each other, or a policy file cannot be read.
+        MtlmonError: a policy is not valid.
+    """
     with advised(spec):
         known, spec = _given_policies(policies, spec)
         spec = require_consistent(spec)

@@ -20,7 +20,7 @@ from mtlmon.relational.atoms import (
 from mtlmon.relational.input.native import RowEvents
 from mtlmon.relational.keyed import keys_of_others
 from mtlmon.relational.planning import plan
-from mtlmon.run.files import open_log, position_of_input
+from mtlmon.run.files import open_text_log, position_of_input
 from mtlmon.run.late_rows import table_order, text_order
 from mtlmon.run.mixed_part import Part, mixed_output
 from mtlmon.run.mixed_work import MixedTableWork, MixedTextWork
@@ -93,7 +93,7 @@ def check_mixed_text(
     order = text_order(options)
     if order is not None:
         order.memory = memory
-    log = open_log(options.log.path)
+    log = open_text_log(options.log)
     shown = shown_in(check, file, options, is_for_explanations=False)
     atoms, streams = text_atoms(
         check.atoms, check.atoms_of_partitions, file, log.name, shown[0], None, memory
@@ -119,7 +119,7 @@ def check_mixed_text(
 
     def again() -> Source:
         rewind(start)
-        log = open_log(options.log.path)
+        log = open_text_log(options.log)
         shown = shown_in(check, file, options, is_for_explanations=True)
         _, streams = text_atoms(
             check.atoms, check.atoms_of_partitions, file, log.name, shown[0], None, memory

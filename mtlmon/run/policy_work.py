@@ -8,6 +8,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from mtlmon.checking import TextLog
+from mtlmon.checking.sources import NothingYet
 from mtlmon.errors import SnapshotError
 from mtlmon.run.endings import never_triggered, report_end
 from mtlmon.run.event_parts import EventPart
@@ -155,7 +156,14 @@ class LogWork(ABC, Generic[_Batch]):
 
     def read(self) -> Iterator[None]:
         """Check the log up to a last row without a line feed; yield now and then."""
-        while not self.is_stopped and (batch := self.next_batch()) is not None:
+        while not self.is_stopped:
+            try:
+                batch = self.next_batch()
+            except NothingYet:
+                yield
+                continue
+            if batch is None:
+                return
             if batch.is_tail:
                 self.tail = batch
                 return

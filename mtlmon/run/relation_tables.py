@@ -24,6 +24,7 @@ from mtlmon.run.relations import Check, engine_for, points_at_once, tell_finding
 from mtlmon.run.report import absent_atoms, broken_rows, plural
 from mtlmon.run.running import run_to_end
 from mtlmon.run.table_output import continue_table
+from mtlmon.support.snapshot_parts import sized, take_sized
 from mtlmon.tables.relation_traces import RelationTraces
 from mtlmon.tables.relations import shown_arguments
 
@@ -216,7 +217,11 @@ class TableWork(LogWork["EventBatch"]):
     def snapshot(self) -> bytes:
         if self.check is None or self.rows is None:
             return snapshot_of(None, b"", self.options)
-        return snapshot_of(self.check, self.rows.snapshot(), self.options)
+        kept = self.rows.snapshot()
+        if self.options.log.given is not None:
+            # nobody has the rows that are held back, so they are not read again
+            kept = sized(kept) + self.rows.held_rows()
+        return snapshot_of(self.check, kept, self.options)
 
     def restore(self, snapshot: bytes, output_size: int) -> None:
         source, run = restored_source(snapshot, self.options)
@@ -235,6 +240,9 @@ class TableWork(LogWork["EventBatch"]):
         if self.restored is None:
             return
         source, run, output_size = self.restored
+        held = b""
+        if self.options.log.given is not None:
+            source, held = take_sized(source)
         position = int(source.partition(b" ")[0])
         self.restored = source, run, position
         assert self.part_checked is not None
@@ -242,6 +250,7 @@ class TableWork(LogWork["EventBatch"]):
         check, rows = self.started()
         restore_check(check, run)
         rows.restore(source)
+        rows.restore_held(held)
         continue_table(check.output, output_size, self.options)
 
     def work_in_small_steps(self, events: int) -> None:

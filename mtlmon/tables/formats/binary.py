@@ -10,10 +10,13 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import ipc, parquet
 
+from mtlmon.checking.sources import Pause
 from mtlmon.errors import TableError
 from mtlmon.tables.columns.arrow_text import is_readable, is_text, without_views
 from mtlmon.tables.formats.blocks import Block
 from mtlmon.tables.formats.files import STANDARD_INPUT
+from mtlmon.tables.formats.type_texts import types_of, types_text
+from mtlmon.tables.given import GivenRows, NewRows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -56,6 +59,14 @@ class BinaryReader:
             if any(map(pa.types.is_floating, types)) and any(map(pa.types.is_integer, types)):
                 self._types[name] = pa.float64()
 
+    def state(self) -> str:
+        """Return the types that columns have, for `restore`."""
+        return types_text(self._types)
+
+    def restore(self, state: str) -> None:
+        """Let columns have types that they had for another reader."""
+        self._types = types_of(state)
+
     def blocks(self, file: TableFile, stream: ByteStream) -> Iterator[Block]:
         """Read the rows of a file.
 
@@ -66,14 +77,42 @@ class BinaryReader:
         batches = self._parquet if file.format == "parquet" else self._arrow
         yield from self._parts(batches(file, stream), file.name, file.format)
 
-    def object_blocks(self, table: TableObject) -> Iterator[Block]:
-        """Read the rows of another library's table.
+    def object_blocks(self, table: TableObject) -> Iterator[Block | Pause]:
+        """Read the rows of another library's table, or those that are given as they come.
 
         Raises:
             TableError: the table does not export its rows; or a column is missing, or has another
                 type than in the previous tables.
         """
+        if isinstance(table.table, GivenRows):
+            yield from self._given(table.table)
+            return
         yield from self._parts(self._handed_on(table), table.name, "a table of Arrow")
+
+    def _given(self, given: GivenRows) -> Iterator[Block | Pause]:
+        """Read rows as they are given."""
+        new = NewRows(given, self._selection)
+        names, schema = list(self._selection.names), None
+        for item in given.items():
+            if isinstance(item, Pause):
+                yield item
+                continue
+            if isinstance(item, pa.RecordBatch):
+                if schema is None or not item.schema.equals(schema):
+                    schema = item.schema
+                    self._require(schema, given.name)
+                given.unseen = set()
+                batch = item.select(names)
+                if not batch.num_rows:
+                    # the types of its columns count
+                    yield Block(self._cast(batch, given.name), given.name, 1, None)
+                for block in self._parts(iter([batch]), given.name, "a table of Arrow"):
+                    yield block._replace(first_row=given.count + 1)
+                    given.count += block.batch.num_rows
+                continue
+            batch = self._cast(new.columns(item), given.name)
+            first, given.count = given.count + 1, given.count + batch.num_rows
+            yield Block(batch, given.name, first, None, new.absent())
 
     def _parts(self, batches: Iterator[pa.RecordBatch], name: str, format: str) -> Iterator[Block]:
         """Split the rows into blocks that are not too large."""
