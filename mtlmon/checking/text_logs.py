@@ -468,19 +468,28 @@ class TextLog(BatchReader[TextBatch]):
         events = self._events
         state = events.snapshot().hex() if isinstance(events, TextEvents) else ""
         streams = None if self._streams is None else self._streams.state()
-        head = [self._clock, self._latest, self.rows, self.bytes_read, self._refused]
+        head = [
+            self._clock,
+            self._latest,
+            self.rows,
+            self.bytes_read,
+            self._refused,
+            self.passed,
+        ]
         beginning, lines = self._head.kept()
         return json.dumps([*head, state, beginning.hex(), lines, streams]).encode()
 
     def restore_given(self, state: bytes) -> None:
         """Go on from a state; nothing must have been read."""
         *head, events, beginning, lines, streams = json.loads(state)
-        self._clock, self._latest, self.rows, self.bytes_read, self._refused = head
+        self._clock, self._latest, self.rows, self.bytes_read, self._refused, passed = head
         if isinstance(self._events, TextEvents):
             self._events.restore(bytes.fromhex(events))
         self._head.go_on(bytes.fromhex(beginning), b"", lines)
         if self._streams is not None:
             self._streams.restore(streams)
+        if passed:
+            self.pass_time(passed)
 
     def go_on_behind(self, size: int, rows: int, clock: int | None) -> None:
         """Go on behind the first bytes, as `skip_bytes` does, without reading them.

@@ -22,7 +22,9 @@ from mtlmon.errors import InUseError, MtlmonError, RunError, SnapshotError
 from mtlmon.run.answers import Answer
 from mtlmon.run.failure import VIOLATION
 from mtlmon.run.keywords import LiveOptions, spec_of
+from mtlmon.run.late_work import LateLines
 from mtlmon.run.library import Program, advised, run_of
+from mtlmon.run.policy_work import PolicyWork
 from mtlmon.run.text_checkpoints import KeptText
 from mtlmon.support.copies import NotCopied
 from mtlmon.support.extras import load_extra
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     import pandas
     import polars
 
+    from mtlmon.checking import LogCheck
     from mtlmon.checking.counts import PolicyCounts
     from mtlmon.run.idle import TimedCheckpointedWork
     from mtlmon.run.library import Policies
@@ -55,6 +58,7 @@ if TYPE_CHECKING:
 __all__ = ["Answers", "Live", "live"]
 
 _KIND = b"mtlmon live 1\n"
+_PARTS = 4
 
 
 class Answers(Sequence[Answer]):
@@ -282,6 +286,11 @@ class Live(NotCopied):
             MtlmonError: this is no time, or a limit is reached, as for `feed`.
         """
         self._require_open()
+        if self._spec.times.clock == "key":
+            raise RunError(
+                "pass_time does not work with clock='key', as each key has a time of its own: "
+                "leave clock out, and all keys share the time of the log"
+            )
         if self._work.known_time is None and not self._work.has_late_rows:
             self._passed = time
         else:
@@ -430,6 +439,8 @@ class Live(NotCopied):
         """
         self._require_open()
         with advised(self._spec):
+            if isinstance(getattr(self._work, "late", None), LateLines):
+                raise RunError("no snapshot where lines that come too late are written (late=)")
             while self._work.settle():
                 pass
             self._take()
@@ -443,7 +454,16 @@ class Live(NotCopied):
                 ) from None
             source = self._source
             rows = b"" if source is None else source.given_state()
-            return sealed(_KIND, joined_parts([text, rows, self._work.snapshot()]))
+            check = self._check
+            if check is not None:
+                check.saves_ticks = True
+            moment = b"" if check is None else json.dumps(check.moment).encode()
+            return sealed(_KIND, joined_parts([text, rows, self._work.snapshot(), moment]))
+
+    @property
+    def _check(self) -> LogCheck | None:
+        """The check of policies without variables, if their rows are in order."""
+        return self._work.check if isinstance(self._work, PolicyWork) else None
 
     @property
     def _source(self) -> Any:
@@ -469,9 +489,9 @@ class Live(NotCopied):
     def _restore_parts(self, snapshot: bytes) -> None:
         work: Any = self._work
         parts = split_parts(unsealed(_KIND, snapshot))
-        if len(parts) != 3:
+        if len(parts) != _PARTS:
             raise damaged()
-        text, rows, state = parts
+        text, rows, state, moment = parts
         self._passed = json.loads(text)["passed"]
         # what has been read is not read again, to be known again
         past = _PastPart()
@@ -492,6 +512,8 @@ class Live(NotCopied):
         if rows:
             for _ in work.skip(None):
                 pass
+        if (check := self._check) is not None:
+            check.moment = json.loads(moment)
         if not isinstance(work, KeptText):
             # nothing is kept of what is checked from now on
             work.part_checked = None
@@ -619,9 +641,11 @@ def live(
     spec = spec_of("live", options, host, LiveOptions, OF_LIVE)
     if text:
         lines = GivenText()
+        lines.goes_on = snapshot is not None
         spec = spec.having(given=lines, logs=[lines.name], format="text")
     else:
         rows = GivenRows()
+        rows.goes_on = snapshot is not None
         spec = spec.having(given=rows, tables=[rows])
     spec, steps, _, _ = run_of(policies, spec, host)
     return Live(spec, steps, host, snapshot)

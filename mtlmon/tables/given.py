@@ -30,6 +30,7 @@ class GivenRows:
 
     Attributes:
         name: the name of the log in messages.
+        goes_on: whether an earlier run has had what comes before.
         waits: whether the reader has taken all rows, and waits for others.
         unseen: the wanted columns that no row has had so far, if all rows were mappings; None
             before the first row.
@@ -44,6 +45,7 @@ class GivenRows:
         self._items: deque[Item | pa.RecordBatch] = deque()
         self._is_ended = False
         self.waits = False
+        self.goes_on = False
         self.unseen: set[str] | None = None
         self.present: list[str] = []
         self.has_false = False

@@ -141,7 +141,10 @@ class VerdictTable:
     ) -> pa.RecordBatch:
         is_equivalent = records["kind"] == EQUIVALENT
         times = records["time_stamp"].astype(np.int64)
-        columns = [self._names.take(pa.array(policies))]
+        # PERF: a call of Arrow takes longer than all else for a verdict that comes alone
+        of_one = len(records) == 1
+        names = self._names
+        columns = [names.slice(policies[0], 1) if of_one else names.take(pa.array(policies))]
         partitions = self._partition_of[policies]
         columns += [
             self._key_texts(numbers, partitions, place) for place in range(len(self.key_columns))
@@ -151,7 +154,7 @@ class VerdictTable:
             columns.append(self._times.text_array(times))
         columns += [
             pa.array(records["offset"].astype(np.int64)),
-            pa.array(records["kind"] == TRUE, mask=is_equivalent),
+            pa.array(records["kind"] == TRUE, mask=is_equivalent if is_equivalent.any() else None),
             _references(records, is_equivalent),
         ]
         if self._messages is not None:

@@ -10,6 +10,7 @@ class GivenText:
 
     Attributes:
         name: the name of the log in messages.
+        goes_on: whether an earlier run has had what comes before.
         waits: whether the reader has taken all text, and waits for more.
     """
 
@@ -19,6 +20,7 @@ class GivenText:
         self._text = memoryview(b"")
         self._is_ended = False
         self.waits = False
+        self.goes_on = False
 
     def put(self, text: bytes) -> None:
         """Take lines; the last one is complete, too."""

@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import csv
 import io
+import json
 import random
+import subprocess
+import sys
 import threading
 from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime, timedelta
@@ -223,19 +226,36 @@ def holding(changes: list[Row]) -> list[Row]:
     return list(left.values())
 
 
-@pytest.mark.parametrize("name", ["formula", "keyed", "variables", "both"])
+TIMED = ["formula", "keyed", "ticks", "variables", "both"]
+POLICIES["ticks"] = (
+    "unit s\nstream often = count[0,6](q) every 3s\npolicy ticks on every 3s: often < 2\n"
+    "policy later: NEXT p\n"
+)
+
+
+@pytest.mark.parametrize("goes_on", [False, True], ids=["at once", "by snapshots"])
 @pytest.mark.parametrize("options", [{}, {"wait": 3}, {"lateness": 4}], ids=str)
-def test_time_passes_without_rows(name: str, options: Row) -> None:
-    rows = given_rows(5)
+@pytest.mark.parametrize("name", TIMED)
+def test_time_passes_without_rows(name: str, options: Row, goes_on: bool) -> None:
+    rows = given_rows(5)[:25]
     time = rows[-1]["ts"] + 50
     run = mtlmon.live(POLICIES[name], **options)
     found = plain(run.pass_time(0))
     for row in rows:
-        found += plain(run.pass_time(row["ts"]))
+        for when in (row["ts"] - 1, row["ts"]):
+            found += plain(run.pass_time(max(0, when)))
+            if goes_on:
+                state = run.snapshot()
+                run.close()
+                run = mtlmon.live(POLICIES[name], snapshot=state, **options)
         found += plain(run.feed(row))
     found += plain(run.pass_time(time))
+    if goes_on:
+        run = mtlmon.live(POLICIES[name], snapshot=run.snapshot(), **options)
+        late = mtlmon.live(POLICIES[name], snapshot=run.snapshot(), on_error="skip", **options)
+        assert list(late.feed({**rows[-1], "ts": time - 10})) == []
     end = plain(run.end())
-    wanted = plain(checked(POLICIES[name], [rows], {**options, "end_time": time}))
+    wanted = plain(checked(POLICIES[name], [rows], {**options, "end_time": time - 1}))
     if "lateness" in options:
         found, end, wanted = holding(found + end), [], holding(wanted)
     assert sorted_rows(found + end) == sorted_rows(wanted)
@@ -362,6 +382,50 @@ def test_a_snapshot_of_others_is_refused() -> None:
     run.end()
     with pytest.raises(mtlmon.RunError, match="the run has ended"):
         run.snapshot()
+
+
+@pytest.mark.parametrize("options", [{"wait": 1}, {"lateness": 1}], ids=str)
+def test_a_file_of_late_rows_goes_on(options: Row, tmp_path: Path) -> None:
+    path = tmp_path / "late.jsonl"
+    run = mtlmon.live("policy a: p", late=path, **options)
+    for time in (5, 1):
+        run.feed({"ts": time, "p": True})
+    state = run.snapshot()
+    run.close()
+    run = mtlmon.live("policy a: p", late=path, snapshot=state, **options)
+    run.feed({"ts": 2, "p": True})
+    run.end()
+    assert [json.loads(line)["ts"] for line in path.read_text().splitlines()] == [1, 2]
+    mtlmon.live("policy a: p", late=path, **options).end()
+    assert path.read_text() == ""
+
+
+def test_another_process_goes_on(tmp_path: Path) -> None:
+    """Kill a process, and let another one go on from its last snapshot."""
+    rows, path = given_rows(9), tmp_path / "state"
+    whole = mtlmon.live(POLICIES["both"], key="k", rows=True)
+    wanted = [plain(whole.feed(row)) for row in rows] + [plain(whole.end())]
+    code = (
+        "import json, os, sys, mtlmon\n"
+        "rows, policies, path = json.load(sys.stdin)\n"
+        "state = open(path, 'rb').read() if os.path.exists(path) else None\n"
+        "run = mtlmon.live(policies, key='k', rows=True, snapshot=state)\n"
+        "for row in rows:\n"
+        "    print(json.dumps([dict(one) for one in run.feed(row)]), flush=True)\n"
+        "open(path, 'wb').write(run.snapshot())\n"
+        "os.kill(os.getpid(), 9)\n"
+    )
+    found: list[Any] = []
+    for part in (rows[:20], rows[20:50]):
+        given = json.dumps([part, POLICIES["both"], str(path)])
+        command = [sys.executable, "-c", code]
+        done = subprocess.run(command, check=False, input=given, text=True, stdout=subprocess.PIPE)
+        assert done.returncode == -9
+        found += map(json.loads, done.stdout.splitlines())
+    state = path.read_bytes()
+    last = mtlmon.live(POLICIES["both"], key="k", rows=True, snapshot=state)
+    found += [plain(last.feed(row)) for row in rows[50:]] + [plain(last.end())]
+    assert found == wanted
 
 
 def test_threads_wait_for_each_other() -> None:
