@@ -259,6 +259,7 @@ if TYPE_CHECKING:
     from mtlmon.run import keywords as run_keywords
     from mtlmon.run import preparing as run_preparing
     from mtlmon.run import read_parts as run_read_parts
+    from mtlmon.run.answers import Answer as RunAnswer
     from mtlmon.run.checked_tables import TableCheck, check_tables
     from mtlmon.run.checkpoint import DIGEST_BYTES, MAGIC, CheckpointFile, LogMark
     from mtlmon.run.context import context_lines

@@ -278,6 +278,7 @@ class Live(NotCopied):
         """Declare that no row below a time comes any more, and return what is known now.
 
         Rows below it come too late from now on. Before the first row, this waits for that row.
+        What is decided by time alone is known once it has passed as far as the formula looks ahead.
 
         Args:
             time: a time as rows have it, or a time-stamp.
