@@ -18,9 +18,11 @@ from mtlmon.engine.native import MemoryLimit
 from mtlmon.errors import MtlmonError
 from mtlmon.policy.written import written_policies
 from mtlmon.run.endings import note_skipped, note_waiting
+from mtlmon.run.formula_judge import FormulaJudge
+from mtlmon.run.judges import NoWriter
+from mtlmon.run.judging import PolicyWork
 from mtlmon.run.option_rules import require_no_columns, require_no_keys
 from mtlmon.run.policies import assumption_watch, knows_rows, open_source, prepare_messages
-from mtlmon.run.policy_work import NoWriter, PolicyWork
 from mtlmon.run.report import absent_atoms, is_violated
 from mtlmon.run.report_policies import time_zone_of, wording_of
 from mtlmon.run.steps import has_variables
@@ -169,7 +171,9 @@ class Checking:
                 self.unit = source.times.resolution or source.times.unit
             watch = assumption_watch(self.file, source, self.options.times)
             output = _Taken(lambda: self._take(check, source))
-            work = PolicyWork(check, source, output, None, {}, self.options, watch)
+            judge = FormulaJudge(check, source, output, None, lambda: source, self.options)
+            names = [policy.name for policy in check.policies]
+            work = PolicyWork([judge], source, {}, self.options, names, watch)
             try:
                 for steps in (work.read(), work.end(self.options.times.end_time)):
                     for _ in steps:

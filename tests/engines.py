@@ -291,11 +291,11 @@ def run_check(job: Job) -> Output:
         log = Path(directory, "events.log")
         log.write_text("".join(f"{format_step(step)}\n" for step in job.steps), encoding="utf-8")
         run = mtlmon.check(job.formula, log, mode=job.mode, bdd=job.bdd, end_time=job.end_time)
-        lines = _lines_of(run)
+        lines = _answer_lines(run)
     return (*((),) * len(job.steps), lines)
 
 
-def _lines_of(answers: Iterable[RunAnswer]) -> tuple[str, ...]:
+def _answer_lines(answers: Iterable[RunAnswer]) -> tuple[str, ...]:
     """Answers as the command writes them."""
     lines = []
     for one in answers:
@@ -315,8 +315,8 @@ def _run_live(job: Job, *, text: bool) -> Output:
         assert isinstance(step, Event)
         row = {"ts": step.time_stamp, **dict.fromkeys(step.atoms, True)}
         found = run.feed(format_step(step) if text else row)
-        output.append(_lines_of(found))
-    return (*output, _lines_of(run.end()))
+        output.append(_answer_lines(found))
+    return (*output, _answer_lines(run.end()))
 
 
 def run_live(job: Job) -> Output:

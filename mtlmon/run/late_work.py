@@ -12,9 +12,10 @@ from mtlmon.errors import SnapshotError
 from mtlmon.run.endings import note_skipped
 from mtlmon.run.failure import VIOLATION, RunError
 from mtlmon.run.files import verdicts_of
+from mtlmon.run.judges import NoWriter
 from mtlmon.run.late_rows import LateFile, late_file, length_units, note_refused
 from mtlmon.run.policies import make_pump, statuses, write_report_in_time
-from mtlmon.run.policy_work import EventWork, NoWriter
+from mtlmon.run.policy_work import EventWork
 from mtlmon.run.report import absent_atoms, plural
 from mtlmon.run.running import run_to_end
 from mtlmon.run.snapshot_parts import CORRECTED, joined_parts, split_parts
@@ -385,7 +386,7 @@ class LateWork(EventWork):
                 "from tables" if not options.log.is_table else "from a text log",
                 options.log.is_table,
             ),
-            ("with another --output-format", options.output.format),
+            *options.output.settings,
             ("with another --lateness", str(options.times.lateness)),
             ("with another --wait", str(options.times.wait)),
             (f"with{'out' if options.times.late else ''} --late", options.times.late is not None),

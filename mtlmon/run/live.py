@@ -21,10 +21,11 @@ import pyarrow as pa
 from mtlmon.errors import InUseError, MtlmonError, RunError, SnapshotError
 from mtlmon.run.answers import Answer
 from mtlmon.run.failure import VIOLATION
+from mtlmon.run.formula_judge import FormulaJudge
+from mtlmon.run.judging import PolicyWork
 from mtlmon.run.keywords import LiveOptions, spec_of
 from mtlmon.run.late_work import LateLines
 from mtlmon.run.library import Program, advised, run_of
-from mtlmon.run.policy_work import PolicyWork
 from mtlmon.run.text_checkpoints import KeptText
 from mtlmon.support.copies import NotCopied
 from mtlmon.support.extras import load_extra
@@ -464,7 +465,8 @@ class Live(NotCopied):
     @property
     def _check(self) -> LogCheck | None:
         """The check of policies without variables, if their rows are in order."""
-        return self._work.check if isinstance(self._work, PolicyWork) else None
+        judges = self._work.judges if isinstance(self._work, PolicyWork) else ()
+        return next((one.check for one in judges if isinstance(one, FormulaJudge)), None)
 
     @property
     def _source(self) -> Any:

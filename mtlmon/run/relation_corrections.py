@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from mtlmon.analysis.antecedent import antecedent_of
-from mtlmon.checking import TextLog
 from mtlmon.checking.late_valuations import ChangedAnswers
 from mtlmon.relational.vacuity import matched_by_policy
 from mtlmon.run.changed_answers import TableOfAnswers
@@ -13,7 +12,6 @@ from mtlmon.run.endings import tell_untriggered
 from mtlmon.run.late_work import LateWork
 from mtlmon.run.relation_vacuity import never_matched
 from mtlmon.run.report import plural
-from mtlmon.run.row_parts import RowPart
 from mtlmon.run.snapshot_parts import damaged
 from mtlmon.tables.relations import RelationRows
 
@@ -97,7 +95,6 @@ class RelationWork(LateWork, Generic[_Change]):
         super().__init__(check, source, output, late, logs, options)
         self.answers = answers
         self.events = events
-        self.rows_read: RowPart | None = None
 
     def fails(self) -> bool:
         if self.options.judging.fail_on_vacuous and self.never_matched():
@@ -157,36 +154,9 @@ class RelationWork(LateWork, Generic[_Change]):
     # ---- checkpoints -----------------------------------------------------------------------
 
     @property
-    def log(self) -> TextLog:
-        """The text log."""
-        assert isinstance(self.source, TextLog)
-        return self.source
-
-    def begin_part(self) -> None:
-        if self.events is None:
-            super().begin_part()
-        else:
-            self.rows_read = RowPart(self.log, self.events)
-
-    @property
-    def position(self) -> int:
-        return self.event_count if self.events is None else self.events.rows.position
-
-    @property
-    def amount(self) -> str:
-        return super().amount if self.events is None else f"{self.position:,} bytes"
-
-    @property
     def is_settled(self) -> bool:
         """Whether `snapshot` can be called: not within a batch, nor at the end."""
-        if self.has_ended or self.check.is_within_row:
-            return False
-        return self.events is None or (
-            self.log.rows == self.events.rows.point_count and self.events.rows.is_settled
-        )
-
-    def log_mark(self) -> LogMark:
-        return super().log_mark() if self.rows_read is None else self.rows_read.mark()
+        return not (self.has_ended or self.check.is_within_row) and self.is_at_event
 
     def skip(self, mark: LogMark) -> Iterator[None]:
         if self.rows_read is not None:

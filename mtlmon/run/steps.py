@@ -67,14 +67,11 @@ def steps_of(file: Formula | PolicyFile, options: RunSpec) -> Steps:
         options: what is asked for.
     """
     if has_variables(file):
-        from mtlmon.run.relations import check_relations
-
         options = options.having(verdicts=options.judging.given_verdicts or "false")
         if options.times.lateness is not None:
             from mtlmon.run.correcting_relations import correct_relations
 
             return correct_relations(file, options)
-        return check_relations(file, for_host(options))
     if options.times.lateness is not None:
         from mtlmon.run.correcting import correct_logs
 
