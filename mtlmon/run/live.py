@@ -14,12 +14,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial, wraps
 from threading import Lock, get_ident
-from typing import TYPE_CHECKING, Any, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 import pyarrow as pa
 
 from mtlmon.errors import InUseError, MtlmonError, RunError, SnapshotError
-from mtlmon.run.answers import Answer
+from mtlmon.run.answers import Answer, Answers
 from mtlmon.run.failure import VIOLATION
 from mtlmon.run.formula_judge import FormulaJudge
 from mtlmon.run.judging import PolicyWork
@@ -28,7 +28,6 @@ from mtlmon.run.late_work import LateLines
 from mtlmon.run.library import Program, advised, run_of
 from mtlmon.run.text_checkpoints import KeptText
 from mtlmon.support.copies import NotCopied
-from mtlmon.support.extras import load_extra
 from mtlmon.support.option_names import OF_LIVE
 from mtlmon.support.snapshot_parts import damaged, joined_parts, sealed, split_parts, unsealed
 from mtlmon.tables.given import GivenRows
@@ -37,9 +36,6 @@ from mtlmon.text.given import GivenText
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator
     from typing import Concatenate, ParamSpec, TypeVar
-
-    import pandas
-    import polars
 
     from mtlmon.checking import LogCheck
     from mtlmon.checking.counts import PolicyCounts
@@ -56,79 +52,10 @@ if TYPE_CHECKING:
     Rows = Mapping[str, Any] | Sequence[Mapping[str, Any]] | SupportsArrowStream | str | bytes
     """A row, several of them, a table or frame; or lines of a text log."""
 
-__all__ = ["Answers", "Live", "live"]
+__all__ = ["Live", "live"]
 
 _KIND = b"mtlmon live 1\n"
 _PARTS = 4
-
-
-class Answers(Sequence[Answer]):
-    """The answers that a call of `Live` has brought: a sequence, and a table.
-
-    Args:
-        batches: the answers, as record batches.
-    """
-
-    __slots__ = ("_batches", "_rows")
-
-    def __init__(self, batches: Sequence[pa.RecordBatch] = ()) -> None:
-        self._batches = tuple(batches)
-        self._rows: list[Answer] | None = None
-
-    def __len__(self) -> int:
-        return sum(batch.num_rows for batch in self._batches)
-
-    @overload
-    def __getitem__(self, place: int) -> Answer: ...
-    @overload
-    def __getitem__(self, place: slice) -> list[Answer]: ...
-    def __getitem__(self, place: int | slice) -> Answer | list[Answer]:
-        return self._known()[place]
-
-    def __iter__(self) -> Iterator[Answer]:
-        return iter(self._known())
-
-    def _known(self) -> list[Answer]:
-        if self._rows is None:
-            self._rows = [Answer(row) for batch in self._batches for row in batch.to_pylist()]
-        return self._rows
-
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        """Return the answers as record batches."""
-        return iter(self._batches)
-
-    def to_arrow(self) -> pa.Table:
-        """Return the answers as one table; without answers, one without columns.
-
-        Raises:
-            RunError: a column changes its type.
-        """
-        tables = [pa.Table.from_batches([batch]) for batch in self._batches]
-        if not tables:
-            return pa.table({})
-        try:
-            return pa.concat_tables(tables, promote_options="permissive")
-        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-            reason = " ".join(str(error).split())
-            raise RunError(f"a column changes its type: take batches() ({reason})") from None
-
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """Hand the answers over to others, as `pa.table` and Polars ask for them."""
-        return self.to_arrow().__arrow_c_stream__(requested_schema)
-
-    def to_pandas(self) -> pandas.DataFrame:
-        """Return the answers as a data frame of pandas."""
-        load_extra("pandas", "pandas")
-        frame: pandas.DataFrame = self.to_arrow().to_pandas()
-        return frame
-
-    def to_polars(self) -> polars.DataFrame:
-        """Return the answers as a data frame of Polars."""
-        frame: polars.DataFrame = load_extra("polars", "polars").from_arrow(self.to_arrow())
-        return frame
-
-    def __repr__(self) -> str:
-        return f"Answers({self._known()!r})"
 
 
 class _LiveProgram(Program):
