@@ -209,12 +209,15 @@ class Host:
         self.output = BatchOutput(table, is_wanted=self.keeps_answers)
         return self.output
 
-    def begin(self, work: Work, summary: Callable[[float], str]) -> None:
+    def begin(
+        self, work: Work, summary: Callable[[float], str], has_violation: Callable[[], bool]
+    ) -> None:
         """Get to know the work of a run before it begins.
 
         Args:
             work: the work.
             summary: makes the summary, from the seconds of the run.
+            has_violation: tells whether the work has found a violation.
         """
 
     def wants_summary(self, wanted: bool | None) -> bool:

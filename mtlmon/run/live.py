@@ -16,8 +16,6 @@ from functools import partial, wraps
 from threading import Lock, get_ident
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
-import pyarrow as pa
-
 from mtlmon.errors import InUseError, MtlmonError, RunError, SnapshotError
 from mtlmon.run.answers import Answer, Answers
 from mtlmon.run.failure import VIOLATION
@@ -28,6 +26,7 @@ from mtlmon.run.late_work import LateLines
 from mtlmon.run.library import Program, advised, run_of
 from mtlmon.run.text_checkpoints import KeptText
 from mtlmon.support.copies import NotCopied
+from mtlmon.support.extras import load_extra
 from mtlmon.support.option_names import OF_LIVE
 from mtlmon.support.snapshot_parts import damaged, joined_parts, sealed, split_parts, unsealed
 from mtlmon.tables.given import GivenRows
@@ -54,6 +53,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Live", "live"]
 
+pa: Any = load_extra("pyarrow", "tables")
+
 _KIND = b"mtlmon live 1\n"
 _PARTS = 4
 
@@ -65,9 +66,12 @@ class _LiveProgram(Program):
         super().__init__()
         self.work: TimedCheckpointedWork | None = None
         self.make_summary: Callable[[float], str] | None = None
+        self.has_violation: Callable[[], bool] | None = None
 
-    def begin(self, work: Any, summary: Callable[[float], str]) -> None:
-        self.work, self.make_summary = work, summary
+    def begin(
+        self, work: Any, summary: Callable[[float], str], has_violation: Callable[[], bool]
+    ) -> None:
+        self.work, self.make_summary, self.has_violation = work, summary, has_violation
 
 
 class _PastPart:
@@ -167,6 +171,10 @@ class Live(NotCopied):
         """
         self._require_open()
         self._put(rows)
+        if self._status is not None:
+            # only the first violation was wanted, and is known
+            self._given.drop()
+            return Answers()
         self._go_on()
         if self._passed is not None and self._work.known_time is not None:
             passed, self._passed = self._passed, None
@@ -328,7 +336,8 @@ class Live(NotCopied):
         """Whether a policy that matters is violated more often than it may be, so far."""
         if self._status is not None:
             return self._status == VIOLATION
-        return bool(cast("Any", self._work).fails())
+        assert self._host.has_violation is not None
+        return self._has_rows and self._host.has_violation()
 
     @property
     @_locked
@@ -346,9 +355,23 @@ class Live(NotCopied):
     @property
     @_locked
     def summary(self) -> str:
-        """Counts, speed and memory of the run so far, as the command tells with `--summary`."""
+        """Counts, speed and memory of the run so far, as the command tells with `--summary`.
+
+        It is empty before the first row.
+        """
         assert self._host.make_summary is not None
+        if not self._has_rows:
+            return ""
         return self._host.make_summary(time.perf_counter() - self._start)
+
+    @property
+    def _has_rows(self) -> bool:
+        """Whether rows have shown the types of columns, which policies need; or the log has ended.
+
+        What is asked of policies before would settle their types without rows.
+        """
+        source = self._source
+        return self._is_ended or not hasattr(source, "schema") or source.schema is not None
 
     @property
     def messages(self) -> list[str]:

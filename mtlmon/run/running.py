@@ -59,7 +59,7 @@ def run_to_end(
         wants_summary: whether there is a summary; None leaves it to the host.
         end_time: what is known about the time after the log.
     """
-    host.begin(pump.work, summary)
+    host.begin(pump.work, summary, has_violation)
     start = time.perf_counter()
     with pump.signals:
         try:

@@ -69,6 +69,10 @@ class GivenRows:
         self._items.append(item)
         self.waits = False
 
+    def drop(self) -> None:
+        """Forget the rows that have not been read."""
+        self._items.clear()
+
     def end(self) -> None:
         """Declare that no more rows come."""
         self._is_ended = True

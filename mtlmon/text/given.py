@@ -29,6 +29,10 @@ class GivenText:
         self._text = memoryview(bytes(self._text) + text if self._text else text)
         self.waits = False
 
+    def drop(self) -> None:
+        """Forget the text that has not been read."""
+        self._text = memoryview(b"")
+
     def end(self) -> None:
         """Declare that no more lines come."""
         self._is_ended = True

@@ -19,7 +19,7 @@ import pytest
 
 import mtlmon
 from tests.doors import CheckOptions, LiveOptions
-from tests.run.test_library import PLAIN, VARIABLES
+from tests.run.test_library import PLAIN, VARIABLES, frames
 from tests.run.test_library import rows as text_of_rows
 from tests.sampling import thinned
 
@@ -515,6 +515,99 @@ def test_what_is_known_of_a_run() -> None:
     with pytest.raises(mtlmon.RunError, match="with lateness, read the summary"):
         _ = mtlmon.live("p", lateness=3).counts
     assert "lines" not in mtlmon.live("p", lateness=3).summary
+
+
+@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("options", [{}, {"lateness": 4}], ids=str)
+def test_what_is_asked_before_rows_changes_nothing(name: str, options: Row) -> None:
+    if name == "plain":
+        # messages are not corrected
+        options = {"wait": 4} if options else {}
+    rows = given_rows(2)[:20]
+    asked, other = (mtlmon.live(POLICIES[name], **options) for _ in range(2))
+    for row in [None, *rows]:
+        assert isinstance(asked.has_violation, bool)
+        assert asked.messages == []
+        assert bool(asked.summary) == (row is not None and row is not rows[0])
+        if "lateness" not in options:
+            assert isinstance(asked.counts, dict)
+        if row is not None:
+            assert plain(asked.feed(row)) == plain(other.feed(row))
+    assert plain(asked.end()) == plain(other.end())
+    assert asked.has_violation == (other.status == 1)
+    assert asked.summary
+
+
+@pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.parametrize("text", [False, True])
+def test_a_log_without_rows(name: str, text: bool) -> None:
+    policies = POLICIES[name]
+    if text:
+        policies = TEXT_POLICIES.get(name, "p IMPLIES q")
+    run = mtlmon.live(policies, text=text)
+    assert not run.has_violation
+    assert plain(run.end()) == []
+    assert run.status == 0
+    with pytest.raises(mtlmon.RunError, match="the run has ended: no more rows"):
+        run.pass_time(3)
+    assert list(run.end()) == []
+
+
+def test_a_run_that_knows_the_first_violation_takes_no_more() -> None:
+    for text in (False, True):
+        run = mtlmon.live("policy a: p", verdicts="first", text=text)
+        found = run.feed("@1\n@2\n" if text else [{"ts": 1, "p": False}, {"ts": 2, "p": False}])
+        assert [(answer.time, answer.verdict) for answer in found] == [(1, False)]
+        for _ in range(3):
+            assert list(run.feed("@3" if text else {"ts": 3, "p": False})) == []
+        assert list(run.end()) == []
+        assert run.status == 1
+
+
+def test_values_of_many_types() -> None:
+    policies = """
+    column price: float
+    policy member: "admin" in tags IMPLIES `level.name` == "high"
+    policy cheap: price < 2.5
+    """
+    run = mtlmon.live(policies, unit="s", time="at", key="who")
+    start = datetime(2024, 5, 1, tzinfo=UTC)
+    rows: list[Row] = [
+        {"at": start, "who": 1, "tags": ["admin"], "level": {"name": "high"}, "price": 2},
+        {"at": start, "who": None, "tags": None, "level": None, "price": None},
+    ]
+    found = plain(run.feed(rows[0]))
+    assert [row["verdict"] for row in found] == [True, True]
+    assert [row["who"] for row in found] == ["1", "1"]
+    with pytest.raises(mtlmon.TableError, match=r"<rows>: row 2: the key column 'who' is empty"):
+        run.feed(rows[1])
+    with pytest.raises(mtlmon.TableError, match="column 'x': values that no column can have"):
+        mtlmon.live("x > 1").feed({"ts": 1, "x": object()})
+
+
+@pytest.mark.parametrize("declared", ["", "column x: float\n"])
+def test_integers_become_floats_as_in_json_lines(declared: str, tmp_path: Path) -> None:
+    policies = f"unit s\n{declared}stream total = sum[0,9](x)\npolicy a: total < 6 AND x < 2.6\n"
+    path = tmp_path / "log.jsonl"
+    rows = [{"ts": time, "x": x} for time, x in enumerate([1, 2, 2.5, None, 1, -0.25, 3])]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    wanted = [row["verdict"] for row in plain(mtlmon.check(policies, path))]
+    run = mtlmon.live(policies)
+    found = []
+    for row in rows:
+        run = mtlmon.live(policies, snapshot=run.snapshot())
+        found += [answer.verdict for answer in run.feed(row)]
+    assert found == wanted
+    with pytest.raises(mtlmon.TableError, match="of type string, but of type double before"):
+        run.feed({"ts": 9, "x": "a"})
+
+
+def test_frames() -> None:
+    for frame in frames():
+        if isinstance(frame, list):
+            continue
+        run = mtlmon.live("policy a: p", key="k", verdicts="false")
+        assert [(answer["k"], answer.time) for answer in run.feed(frame)] == [("b", 2)]
 
 
 def test_types() -> None:

@@ -105,16 +105,20 @@ class BinaryReader:
                 batch = item.select(names)
                 if not batch.num_rows:
                     # the types of its columns count
-                    yield Block(self._cast(batch, given.name), given.name, 1, None)
-                for block in self._parts(iter([batch]), given.name, "a table of Arrow"):
+                    empty = self._cast(batch, given.name, is_given=True)
+                    yield Block(empty, given.name, 1, None)
+                parts = self._parts(iter([batch]), given.name, "a table of Arrow", is_given=True)
+                for block in parts:
                     yield block._replace(first_row=given.count + 1)
                     given.count += block.batch.num_rows
                 continue
-            batch = self._cast(new.columns(item), given.name)
+            batch = self._cast(new.columns(item), given.name, is_given=True)
             first, given.count = given.count + 1, given.count + batch.num_rows
             yield Block(batch, given.name, first, None, new.absent())
 
-    def _parts(self, batches: Iterator[pa.RecordBatch], name: str, format: str) -> Iterator[Block]:
+    def _parts(
+        self, batches: Iterator[pa.RecordBatch], name: str, format: str, *, is_given: bool = False
+    ) -> Iterator[Block]:
         """Split the rows into blocks that are not too large."""
         row = 1
         try:
@@ -122,7 +126,7 @@ class BinaryReader:
                 # Data that is read natively must be in place too, and texts must be UTF-8.
                 batch.validate(full=True)
                 for first in range(0, batch.num_rows, _ROWS):
-                    part = self._cast(batch.slice(first, _ROWS), name)
+                    part = self._cast(batch.slice(first, _ROWS), name, is_given=is_given)
                     yield Block(part, name, row, None)
                     row += part.num_rows
         except TableError:
@@ -211,8 +215,12 @@ class BinaryReader:
         elif stream.is_regular and source.read(1):
             raise pa.ArrowInvalid("there are more bytes after the end of the stream")
 
-    def _cast(self, batch: pa.RecordBatch, path: str) -> pa.RecordBatch:
-        """Convert the columns for further processing: predicates' columns get their first types."""
+    def _cast(self, batch: pa.RecordBatch, path: str, *, is_given: bool = False) -> pa.RecordBatch:
+        """Convert the columns for further processing: predicates' columns get their first types.
+
+        Rows that are given one by one do not tell at first that integers are among floats, so such
+        columns become floats, as they do in JSON lines.
+        """
         columns = [without_views(column) for column in batch.columns]
         names = batch.schema.names
         for place, column in enumerate(columns):
@@ -223,8 +231,10 @@ class BinaryReader:
             place = names.index(name)
             column = columns[place]
             known = self._types.get(name, column.type)
-            if pa.types.is_null(known):
+            if pa.types.is_null(known) or (is_given and _is_wider(column.type, known)):
                 known = column.type
+            if is_given and self._selection.declared.get(name) == "float":
+                known = pa.float64()
             self._types[name] = known
             if column.type != known:
                 try:
@@ -234,11 +244,16 @@ class BinaryReader:
                 except pa.ArrowException:
                     raise TableError(
                         f"of type {column.type}, but of type {known} before: make the types of "
-                        "this column the same in all files",
+                        f"this column the same in all {'rows' if is_given else 'files'}",
                         path=path,
                         column=name,
                     ) from None
         return pa.RecordBatch.from_arrays(columns, names)
+
+
+def _is_wider(found: pa.DataType, known: pa.DataType) -> bool:
+    """Whether a column of integers becomes one of floats."""
+    return bool(pa.types.is_floating(found) and pa.types.is_integer(known))
 
 
 def _are_alike(kind: pa.DataType, known: pa.DataType) -> bool:
