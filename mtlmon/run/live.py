@@ -229,7 +229,8 @@ class Live(NotCopied):
                 "leave clock out, and all keys share the time of the log"
             )
         if self._work.known_time is None and not self._work.has_late_rows:
-            self._passed = time
+            # rows have not shown how tables write times
+            self._passed = self._time_stamp(time) if self._work.times is None else time
         else:
             self._pass(time)
         return self._taken()
@@ -250,7 +251,10 @@ class Live(NotCopied):
             if isinstance(time, bool) or not isinstance(time, int) or not 0 <= time < 1 << 63:
                 raise MtlmonError(f"{time!r} is no time-stamp: these are numbers from 0 to 2^63-1")
             return time
-        column = pa.array([time])
+        try:
+            column = pa.array([time])
+        except (pa.ArrowException, TypeError, OverflowError):
+            raise MtlmonError(f"{time!r} is no time") from None
         found, faults = times.read(column)
         if faults is not None and faults[0]:
             raise MtlmonError(times.message(column, 0, int(faults[0]), self._spec.option_names))
@@ -391,6 +395,8 @@ class Live(NotCopied):
         """
         self._require_open()
         with advised(self._spec):
+            if isinstance(self._given, GivenText) and self._spec.times.reorders:
+                raise RunError("no snapshot of lines of text that wait for others (wait=)")
             if isinstance(getattr(self._work, "late", None), LateLines):
                 raise RunError("no snapshot where lines that come too late are written (late=)")
             while self._work.settle():
@@ -482,7 +488,11 @@ class Live(NotCopied):
     # ---- asyncio ---------------------------------------------------------------------------
 
     async def afeed(self, rows: Rows) -> Answers:
-        """Do the same as `feed` without blocking the event loop."""
+        """Do the same as `feed` without blocking the event loop.
+
+        A call that is cancelled goes on, as far as the run is concerned: `answers` has what it
+        would have returned.
+        """
         return await self._in_thread(self.feed, rows)
 
     async def apass_time(self, time: Any) -> Answers:
@@ -521,7 +531,21 @@ class Live(NotCopied):
                 self._thread = ThreadPoolExecutor(1, "mtlmon-live")
             thread = self._thread
         call = partial(method, *args, **kwargs)
-        return await asyncio.get_running_loop().run_in_executor(thread, call)
+        future = asyncio.get_running_loop().run_in_executor(thread, call)
+        try:
+            return await asyncio.shield(future)
+        except asyncio.CancelledError:
+            future.add_done_callback(self._keep)
+            raise
+
+    def _keep(self, future: asyncio.Future[Any]) -> None:
+        """Keep the answers of a call for which nobody waits any more."""
+        if future.cancelled() or future.exception() is not None:
+            return
+        found = future.result()
+        if isinstance(found, Answers):
+            with self._lock:
+                self._left = [*found.batches(), *self._left]
 
     async def __aenter__(self) -> Live:
         return self

@@ -272,6 +272,23 @@ def test_rows_below_the_time_that_has_passed_come_too_late() -> None:
     assert "1 row" in run.messages[0]
 
 
+@pytest.mark.parametrize("name", TEXT_POLICIES)
+def test_lines_that_wait(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "log.txt"
+    lines = given_lines(3, late=True, has_arguments="P(x)" in TEXT_POLICIES[name])
+    path.write_text("\n".join(lines) + "\n")
+    wanted = mtlmon.check(TEXT_POLICIES[name], path, wait=5, end_time=10_000)
+    run = mtlmon.live(TEXT_POLICIES[name], text=True, wait=5)
+    found = [row for line in lines for row in plain(run.feed(line))]
+    with pytest.raises(mtlmon.RunError, match="no snapshot of lines of text that wait"):
+        run.snapshot()
+    found += plain(run.pass_time(10_001))
+    assert sorted_rows(found) == sorted_rows(plain(wanted))
+    assert plain(run.end()) == []
+    with pytest.raises(mtlmon.MtlmonError, match="'x' is no time-stamp"):
+        mtlmon.live("p", text=True).pass_time("x")
+
+
 def test_times_are_those_of_rows() -> None:
     run = mtlmon.live("policy a: p IMPLIES EVENTUALLY[0,5] q", unit="s")
     start = datetime(2024, 5, 1, 12, tzinfo=UTC)
@@ -282,6 +299,8 @@ def test_times_are_those_of_rows() -> None:
     assert answer.time == int(start.timestamp())
     with pytest.raises(mtlmon.MtlmonError, match="tomorrow"):
         run.pass_time("tomorrow")
+    with pytest.raises(mtlmon.MtlmonError, match="is no time"):
+        run.pass_time(object())
 
 
 @pytest.mark.parametrize(
@@ -483,6 +502,21 @@ def test_asyncio() -> None:
 
 def _fail() -> None:
     raise ZeroDivisionError
+
+
+def test_a_call_that_is_cancelled_goes_on() -> None:
+    async def main() -> list[int]:
+        run = mtlmon.live("p")
+        call = asyncio.ensure_future(run.afeed([{"ts": time, "p": True} for time in range(3000)]))
+        await asyncio.sleep(0)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        rest = await run.afeed({"ts": 3000, "p": True})
+        await asyncio.sleep(0)
+        return [answer.time for answer in (*run.answers(), *rest)]
+
+    assert asyncio.run(main()) == list(range(3001))
 
 
 def test_a_run_is_a_context() -> None:
