@@ -30,6 +30,7 @@ from mtlmon.engine.native import Session
 from mtlmon.errors import EventError
 from mtlmon.history.following import FollowingHistory, NumberedHistory
 from mtlmon.history.operations import INSERT, RETRACT
+from mtlmon.policy.past_formulas import future_operator
 from mtlmon.policy.predicates.time_points import Changes as ChangesOf
 from mtlmon.policy.predicates.time_points import Waiting
 from mtlmon.support.snapshot_parts import damaged, joined_parts, split_parts
@@ -633,6 +634,19 @@ class HistoryCheck:
             events = self._histories[place].counters["events"] if self._histories else 0
             counts.append(PolicyCounts(events, int(true), int(false)))
         return counts
+
+    @property
+    def uncounted(self) -> list[Policy]:
+        """The policies whose verdicts may be equivalent to others, so that `counts` lack some."""
+        return [
+            policy
+            for policy, session, counter in zip(
+                self.policies, self._sessions, self._counters, strict=False
+            )
+            if counter is None
+            and session.mode != "naive"
+            and future_operator(policy.formula) is not None
+        ]
 
     @property
     def kinds(self) -> list[tuple[int, int, int]]:

@@ -345,7 +345,17 @@ class LateWork(EventWork):
 
     @property
     def counts(self) -> dict[str | None, PolicyCounts]:
-        """How many time-points are true, false and undecided, by the name of the policy."""
+        """How many time-points are true, false and undecided, by the name of the policy.
+
+        Raises:
+            RunError: verdicts may be equivalent to others, and these are not counted.
+        """
+        for policy in () if self.check.plain is None else self.check.plain.uncounted:
+            name = "the formula" if policy.name is None else policy.name
+            raise RunError(
+                f"verdicts of {name} may be equivalent to others, which are not counted with "
+                "--lateness: add --resolve, or read the summary"
+            )
         return {
             policy.name: counts
             for check in self.check.checks
@@ -527,6 +537,7 @@ def run_late_work(work: LateWork, verdicts: VerdictFile, reasons: Reasons) -> St
         reasons: explains the violations that hold at the end, if that is wanted.
     """
     options = work.options
+    options.host.take_judging(work)
     signals = options.host.signals(verdicts, is_held=options.checkpoint.path is not None)
     pump = make_pump(work, verdicts, signals, options)
 
