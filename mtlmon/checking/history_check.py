@@ -22,7 +22,6 @@ from mtlmon.checking.clocks import clock_of, end_time_of_all, ticks_of
 from mtlmon.checking.counts import PolicyCounts
 from mtlmon.checking.late_events import LateEvents
 from mtlmon.checking.late_origins import LateOrigins
-from mtlmon.checking.late_partitions import LatePartition
 from mtlmon.checking.partitions import partitions_of
 from mtlmon.checking.triggered import Companions
 from mtlmon.engine.memory_limit import formula_bytes
@@ -45,6 +44,7 @@ if TYPE_CHECKING:
     from mtlmon.checking.changes import Change
     from mtlmon.checking.clocks import EndTime
     from mtlmon.checking.counts import Triggered
+    from mtlmon.checking.late_partitions import LatePartition
     from mtlmon.checking.sources import EventBatch
     from mtlmon.engine.native import MemoryLimit
     from mtlmon.history.changes import Changes
@@ -254,6 +254,11 @@ class HistoryCheck:
                 atoms = followed.setdefault(self._partition_of[number], {})
                 if self._periods[number] is None and self._waits[number] is None:
                     atoms.update(dict.fromkeys(self._atoms_of(number)))
+        if not followed:
+            return
+        # PERF: importing Arrow takes longer than small logs
+        from mtlmon.checking.late_partitions import LatePartition
+
         self._late_partitions = {
             partition: LatePartition(
                 self.streams,
