@@ -274,7 +274,7 @@ if TYPE_CHECKING:
     from mtlmon.run.pump import ALONE_BYTES, WORTH_BYTES, MonitoredText, TextWork
     from mtlmon.run.read_parts import ReadPart
     from mtlmon.run.recognition import format_of, is_enough
-    from mtlmon.run.snapshot_parts import MIXED, POLICIES
+    from mtlmon.run.snapshot_parts import JUDGES, POLICIES
     from mtlmon.run.snapshot_parts import split_parts as split_kinds
     from mtlmon.run.spec import PLACES, RunSpec
     from mtlmon.run.text_checkpoints import CheckpointedText

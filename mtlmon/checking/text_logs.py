@@ -286,6 +286,11 @@ class TextLog(BatchReader[TextBatch]):
                 self.start = start
 
     @property
+    def has_streams(self) -> bool:
+        """Whether streams depend on earlier lines."""
+        return self._streams is not None
+
+    @property
     def descriptor(self) -> int:
         """The descriptor of the file."""
         return self._file.descriptor

@@ -8,7 +8,6 @@ import shlex
 import sys
 from contextlib import closing
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,7 @@ from mtlmon.checking import TextLog, TraceKeys
 from mtlmon.checking.explaining import Violation, explain_violations
 from mtlmon.errors import ReportError, UndecidedError
 from mtlmon.reporting import Collector, PolicyReport, ReportData, Run, write_report
+from mtlmon.run.elapsed import Elapsed
 from mtlmon.run.explaining import check_file, explanations_for, is_json
 from mtlmon.run.failure import RunError, WriteFailure
 from mtlmon.run.host import WIDTH
@@ -36,6 +36,7 @@ from mtlmon.verdicts.arrays import verdict_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from typing import Any
 
     from numpy.typing import NDArray
 
@@ -145,7 +146,7 @@ class ReportedRun:
             )
             for number, policy in enumerate(check.policies, 1)
         ]
-        self.started = datetime.now(UTC)
+        self.elapsed = Elapsed()
 
     def facts(
         self,
@@ -174,9 +175,9 @@ class ReportedRun:
             inputs=self.inputs,
             rows=rows,
             skipped=self.source.skipped,
-            seconds=seconds,
+            seconds=self.elapsed.earlier + seconds,
             mode=mode,
-            started=self.started,
+            started=self.elapsed.started,
             first=first,
             last=last,
             keys=key_counts[0] if len(key_counts) == 1 and columns[0] else None,
@@ -275,20 +276,16 @@ class Findings(ReportedRun):
             if message is not None and point in listed:
                 collector.describe(*point, message=message)
 
-    def snapshot(self) -> list[tuple[int, list[tuple[int, int, int | None]]]]:
-        """Return, for each policy, the number of violations and the first ones, for `restore`."""
-        return [
-            (collector.false, collector.first_violations(self.options.reporting.explain_limit))
-            for collector in self.collectors
-        ]
+    def snapshot(self) -> list[object]:
+        """Return what has been found as a value for JSON, for `restore`."""
+        return [*self.elapsed.snapshot(), [one.snapshot() for one in self.collectors]]
 
-    def restore(self, snapshot: list[tuple[int, list[tuple[int, int, int | None]]]]) -> None:
-        """Continue with the violations of an earlier run."""
-        for collector, (count, first) in zip(self.collectors, snapshot, strict=True):
-            if first:
-                stamps, offsets, keys = zip(*first, strict=True)
-                collector.add_violations(stamps, offsets, None if None in keys else keys)
-            collector.false = count
+    def restore(self, snapshot: list[Any]) -> None:
+        """Continue with what an earlier run has found."""
+        *elapsed, found = snapshot
+        self.elapsed.restore(elapsed)
+        for collector, one in zip(self.collectors, found, strict=True):
+            collector.restore(one)
 
     @property
     def chosen(self) -> list[Violation]:

@@ -17,11 +17,11 @@ from mtlmon.run.endings import (
     untriggered,
 )
 from mtlmon.run.failure import VIOLATION, RunError
+from mtlmon.run.judges import NoWriter
 from mtlmon.run.late_rows import LateFile, late_file, length_units, note_refused
 from mtlmon.run.policies import make_pump, write_report_in_time
-from mtlmon.run.policy_work import EventWork, NoWriter
+from mtlmon.run.policy_work import EventWork
 from mtlmon.run.report import absent_atoms, corrections_summary, is_violated, plural
-from mtlmon.run.row_parts import RowPart
 from mtlmon.run.running import run_to_end
 from mtlmon.run.snapshot_parts import CORRECTED, damaged, joined_parts, split_parts
 from mtlmon.text.native import LineOrder
@@ -209,7 +209,6 @@ class LateWork(EventWork):
         self.late = late
         self.options = options
         self.events = events
-        self.rows_read: RowPart | None = None
         self.first = first
         self.revised = revised
         self.writer: Writer = NoWriter() if output is None else output.writer
@@ -386,36 +385,9 @@ class LateWork(EventWork):
     # ---- checkpoints -----------------------------------------------------------------------
 
     @property
-    def log(self) -> TextLog:
-        """The text log."""
-        assert isinstance(self.source, TextLog)
-        return self.source
-
-    def begin_part(self) -> None:
-        if self.events is None:
-            super().begin_part()
-        else:
-            self.rows_read = RowPart(self.log, self.events)
-
-    @property
-    def position(self) -> int:
-        return self.event_count if self.events is None else self.events.rows.position
-
-    @property
-    def amount(self) -> str:
-        return super().amount if self.events is None else f"{self.position:,} bytes"
-
-    @property
     def is_settled(self) -> bool:
         """Whether `snapshot` can be called: not within a batch, nor at the end."""
-        if self.has_ended or self.check.is_within_row:
-            return False
-        return self.events is None or (
-            self.log.rows == self.events.rows.point_count and self.events.rows.is_settled
-        )
-
-    def log_mark(self) -> LogMark:
-        return super().log_mark() if self.rows_read is None else self.rows_read.mark()
+        return not (self.has_ended or self.check.is_within_row) and self.is_at_event
 
     def skip(self, mark: LogMark) -> Iterator[None]:
         answers = self.check.answers
@@ -504,7 +476,7 @@ class LateWork(EventWork):
                 "from tables" if not options.log.is_table else "from a text log",
                 options.log.is_table,
             ),
-            ("with another --output-format", options.output.format),
+            *options.output.settings,
             ("with another --lateness", str(options.times.lateness)),
             ("with another --wait", str(options.times.wait)),
             (f"with{'out' if options.times.late else ''} --late", options.times.late is not None),

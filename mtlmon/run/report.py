@@ -30,12 +30,14 @@ __all__ = [
     "broken_rows",
     "corrections_summary",
     "counts_table",
+    "key_rows",
+    "lost_rows",
+    "memory_row",
     "name_list",
     "note_mode",
     "note_slow",
     "note_unit",
     "plural",
-    "policies_summary",
     "policy_name",
     "report_end",
     "resolving_summary",
@@ -122,36 +124,9 @@ def resolving_summary(resolver: TextResolver | ChangelogLoop, seconds: float) ->
     return table(rows, resolver.event_count, "time-points", seconds)
 
 
-def policies_summary(
-    check: LogCheck,
-    source: TextLog | TableEvents,
-    seconds: float,
-    assumptions: AssumptionWatch | None = None,
-) -> str:
-    """Return counts and speed of a check of several policies or keys, aligned."""
-    from mtlmon.checking import TextLog
-    from mtlmon.syntax.report import visible
-
-    what = "events" if isinstance(source, TextLog) else "rows"
-    # If only the first violation was wanted, more events may have been read than count.
-    count = check.event_count if check.is_stopped else source.rows
-    rows = [(what, count, "")]
-    rows += lost_rows(source)
-    rows += key_rows(check, source) + broken_rows(assumptions)
-    rows.append(("peak memory", check.memory.peak >> 10, "KiB, without Python's and Arrow's"))
-    counts = check.counts
-    used = policy_remarks(check)
-    if len(counts) == 1 and not check.policies[0].text:
-        ((_, true, false),) = counts
-        rows += [("true", true, ""), ("false", false, ""), ("undecided", counts[0].undecided, "")]
-        return f"{table(rows, count, what, seconds)}{used}"
-    cells = [["policy", "true", "false", "undecided"]]
-    cells += [
-        [visible(policy.name or ""), f"{one.true:,}", f"{one.false:,}", f"{one.undecided:,}"]
-        for policy, one in zip(check.policies, counts, strict=True)
-    ]
-    texts = [visible(policy.text) for policy in check.policies]
-    return f"{table(rows, count, what, seconds)}\n\n{counts_table(cells, texts)}{used}"
+def memory_row(memory: MemoryLimit) -> tuple[str, int, str]:
+    """Return the row of a summary about memory."""
+    return "peak memory", memory.peak >> 10, "KiB, without Python's and Arrow's"
 
 
 _KINDS = ("true", "false", "equivalent")
@@ -181,7 +156,7 @@ def corrections_summary(
         *lost_rows(source, check.refused_count),
     ]
     if check.memory.limit is not None:
-        rows.append(("peak memory", check.memory.peak >> 10, "KiB, without Python's and Arrow's"))
+        rows.append(memory_row(check.memory))
     tables = []
     if plain is not None and answers is None and len(plain.policies) == 1:
         rows += zip(_KINDS, plain.kinds[0], [""] * 3, strict=True)
@@ -298,7 +273,7 @@ def streams_summary(
         remark = f"in memory; idle ones were forgotten {forgotten:,} times" if forgotten else ""
         rows.append(("keys", len(keys), remark))
     rows += broken_rows(assumptions)
-    rows.append(("peak memory", memory.peak >> 10, "KiB, without Python's and Arrow's"))
+    rows.append(memory_row(memory))
     return table(rows, source.rows, "rows", seconds)
 
 

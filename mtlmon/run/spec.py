@@ -217,6 +217,14 @@ class Output(Frozen):
     color: Literal["auto", "always", "never"] = "auto"
     for_people: bool = False
 
+    @property
+    def settings(self) -> list[tuple[str, object]]:
+        """What a run that goes on must not change, each with the words for an error message."""
+        return [
+            ("with another --output-format", self.format),
+            ("with another --time-stamps", self.time_stamps == "iso"),
+        ]
+
 
 class Reporting(Frozen):
     """What is told beside the answers.
@@ -255,6 +263,15 @@ class Reporting(Frozen):
     def needs_violations(self) -> bool:
         """Whether violations are collected, for what is told at the end."""
         return self.report is not None or self.explain or self.has_context
+
+    @property
+    def settings(self) -> list[tuple[str, object]]:
+        """What a run that goes on must not change, each with the words for an error message."""
+        shows, reports = self.explain or self.has_context, self.report is not None
+        return [
+            (f"with{'out' if shows else ''} --explain or --context", shows),
+            (f"with{'out' if reports else ''} --report", reports),
+        ]
 
 
 class Checkpoint(Frozen):

@@ -71,10 +71,7 @@ def steps_of(file: Formula | PolicyFile, options: RunSpec) -> Steps:
 
         return correct(file, options)
     if has_variables(file):
-        from mtlmon.run.relations import check_relations
-
         options = options.having(verdicts=options.judging.given_verdicts or "false")
-        return check_relations(file, for_host(options))
     options = for_host(options)
     policy = sole_policy(file, options) if can_be_direct(options) else None
     if policy is not None:
