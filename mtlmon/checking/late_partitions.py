@@ -64,6 +64,8 @@ __all__ = ["LatePartition"]
 
 # How many traces a batch looks at for rows to forget, beside those that it has rows of.
 _SWEPT_TRACES = 64
+# So many chunks of a trace there are at least within the lateness where rows look values up.
+_SPANS = 4
 # The pool is made smaller when it has so many more rows than wait.
 _SPARE_ROWS = 4096
 _NO_COLUMN = "\0"
@@ -365,7 +367,8 @@ class LatePartition:
             self._rounds = RoundRows(
                 self._computer,
                 self._spacing,
-                looks_up=bool(self.relations),
+                # relations are known as far back as the chunks that can be computed again
+                span=self._lateness // _SPANS if self.relations else -1,
                 has_own_times=self._clock == "key",
             )
         return self._rounds

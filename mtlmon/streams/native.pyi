@@ -142,6 +142,7 @@ class RoundHistory:
         kernels: Sequence[Kernel],
         compute: Callable[[bytes, bytes, bytes | None, bytearray | None], object] | None,
         spacing: int,
+        span: int = -1,
     ) -> None: ...
     def push(
         self,
@@ -166,6 +167,8 @@ class RoundHistory:
     def row_count(self) -> int: ...
     @property
     def chunk_count(self) -> int: ...
+    @property
+    def first_start(self) -> int | None: ...
     @property
     def replayed(self) -> int: ...
     @property

@@ -4,8 +4,8 @@ The rows of all traces are here once, each at a place. `native.RoundHistory` kno
 the states between rows, and says which rows to compute next: those that are new, and those that see
 a row that has come late or has gone, of all traces at once.
 
-Programs with ticks, rows that wait, instances and look-ups in relations of rows have no states by
-trace. `WholeStates` has states of the whole program for these.
+Programs with ticks, rows that wait and instances have no states by trace. `WholeStates` has states
+of the whole program for these.
 """
 
 from __future__ import annotations
@@ -152,7 +152,8 @@ class RoundRows:
     Args:
         computer: computes atoms; its program must have computed nothing yet.
         spacing: how many rows a chunk has at least; 0 for as many as are best.
-        looks_up: whether rows look values up that can change.
+        span: how far behind the start of a chunk its rows may be, where each trace has a state;
+            -1 for any time.
         has_own_times: whether each trace has a time of its own.
     """
 
@@ -161,7 +162,7 @@ class RoundRows:
         computer: Computer,
         spacing: int = 0,
         *,
-        looks_up: bool = False,
+        span: int = -1,
         has_own_times: bool = False,
     ) -> None:
         self._computer = computer
@@ -170,9 +171,10 @@ class RoundRows:
         # states of the whole program, unless each trace has one
         self._whole: WholeStates | None = None
         self._are_alone = has_own_times
+        self._span = span
         # the traces of the history
         self._groups: dict[int, None] = {}
-        if looks_up or not self._program.can_be_by_trace:
+        if not self._program.can_be_by_trace:
             self._spacing = spacing or _WHOLE_SPACING
             self._whole = WholeStates(
                 computer, self._at, self._keep_atoms, are_alone=self._are_alone
@@ -188,7 +190,7 @@ class RoundRows:
     def _new_history(self) -> native.RoundHistory:
         if self._whole is not None:
             return native.RoundHistory([native.WholeState(self._whole)], None, self._spacing)
-        return native.RoundHistory(self._program.natives, self._compute, self._spacing)
+        return native.RoundHistory(self._program.natives, self._compute, self._spacing, self._span)
 
     # ---- batches ---------------------------------------------------------------------------
 
@@ -245,7 +247,8 @@ class RoundRows:
                 raise LimitError("more than 2^32 rows of a key have the same time-stamp")
             offsets = offsets << np.uint64(32) | traces
             traces = np.zeros(len(traces), np.uint32)
-        self._groups.update(dict.fromkeys(np.unique(traces).tolist()))
+        if self._whole is not None:
+            self._groups.update(dict.fromkeys(np.unique(traces).tolist()))
         self._history.push(
             traces,
             times,
@@ -256,16 +259,20 @@ class RoundRows:
 
     def _touched(self, touching: Touching) -> list[Names]:
         """Find the rows that something concerns, and let their ticks be computed again."""
-        assert self._whole is not None
-        for group in self._groups:
-            for place, (chunk, _, passed, _) in enumerate(self._history.chunks_of(group)):
-                seen = self._whole.seen(chunk)
-                if passed > seen and touching.last_tick(seen, passed) is not None:
-                    self._history.touch(group, place)
+        if self._whole is not None:
+            self._touch_ticks(touching, self._whole)
         return [
             rows.taken(np.flatnonzero(touching.of(rows))).names
             for rows in self._rows.between(touching.first, touching.last)
         ]
+
+    def _touch_ticks(self, touching: Touching, whole: WholeStates) -> None:
+        """Let chunks be computed again if something concerns their ticks."""
+        for group in self._groups:
+            for place, (chunk, _, passed, _) in enumerate(self._history.chunks_of(group)):
+                seen = whole.seen(chunk)
+                if passed > seen and touching.last_tick(seen, passed) is not None:
+                    self._history.touch(group, place)
 
     def _compute(
         self, slots: bytes, where: bytes, moments: bytes | None, saved: bytearray | None
@@ -381,9 +388,11 @@ class RoundRows:
 
     def _cut_off(self, bounds: Mapping[int, int], reach_back: int | None) -> None:
         """Leave out the rows and ticks below the bounds of groups that reach too far back."""
-        for group, bound in bounds.items() if reach_back is not None else ():
+        if reach_back is None or self._whole is None:
+            return
+        for group, bound in bounds.items():
             first = self._first_start(group)
-            if first is not None and first < bound - (reach_back or 0):
+            if first is not None and first < bound - reach_back:
                 self._history.cut(group, bound)
 
     def _first_start(self, group: int) -> int | None:
@@ -397,6 +406,8 @@ class RoundRows:
     @property
     def first_start(self) -> int | None:
         """The time below which no row or tick is computed again; None if none is at all."""
+        if self._whole is None:
+            return self._history.first_start
         starts = (self._first_start(group) for group in self._groups)
         return min((start for start in starts if start is not None), default=None)
 

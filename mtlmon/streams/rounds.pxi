@@ -31,7 +31,8 @@ cdef class RoundHistory:
     compute: called to compute rows in the order of time in each trace, with bytes: the numbers of
         their states, their places among the rows of the caller, and the moments and places of
         `Batch.mark`, or None and None.
-    spacing: how many rows a chunk has at least.
+    spacing: how many rows a chunk has at least, if they are within the span.
+    span: how far behind the start of a chunk its rows may be; -1 for any time.
     """
 
     cdef tuple kept_kernels
@@ -41,6 +42,7 @@ cdef class RoundHistory:
     cdef object compute
     cdef Arena arena
     cdef uint32_t spacing
+    cdef int64_t span
     cdef RowTrace *traces
     cdef uint32_t trace_count, trace_room, swept
     cdef RowBuffers buffers
@@ -54,7 +56,7 @@ cdef class RoundHistory:
     cdef readonly size_t replayed       # how many rows were computed again
     cdef readonly size_t rounds
 
-    def __cinit__(self, kernels, compute, uint32_t spacing):
+    def __cinit__(self, kernels, compute, uint32_t spacing, int64_t span=-1):
         cdef size_t k
         self.kept_kernels = tuple(kernels)
         self.kernel_count = <size_t> len(self.kept_kernels)
@@ -62,6 +64,7 @@ cdef class RoundHistory:
             raise ValueError("too many kernels, or chunks without rows")
         self.compute = compute
         self.spacing = spacing
+        self.span = span
         self.arena = Arena()
         if self.kernel_count == 1 and isinstance(self.kept_kernels[0], WholeState):
             self.whole = self.kept_kernels[0]
@@ -375,7 +378,7 @@ cdef class RoundHistory:
         self.buffers.moments[k] = NO_MARK
         if not begins:
             chunk = &trace.chunks[trace.count - 1]
-            begins = chunk.count >= chunk.most
+            begins = chunk.count >= chunk.most or self.is_beyond(chunk, time_stamp)
         if begins:
             # a late row may come before this one, but not below the bound
             self.buffers.moments[k] = time_stamp
@@ -401,6 +404,10 @@ cdef class RoundHistory:
         trace.has_begun = True
         trace.last = time_stamp
         return begins
+
+    cdef inline bint is_beyond(self, const RowChunk *chunk, int64_t time_stamp) noexcept nogil:
+        """Whether a time is too far behind the start of a chunk."""
+        return self.span >= 0 and time_stamp - chunk.start > self.span
 
     cdef int keep_states(
         self, const uint32_t *in_order, size_t count, const uint32_t *traces, saved
@@ -915,6 +922,19 @@ cdef class RoundHistory:
                 (<Kernel> self.kernels[k]).load(2 * number, ends[k])
                 self.arena.free(ends[k])
         return 0
+
+    @property
+    def first_start(self):
+        """A time below which no row is computed again; None if none is at all."""
+        cdef const RowTrace *trace
+        cdef int64_t found = INT64_MAX
+        cdef uint32_t number
+        with nogil:
+            for number in range(self.trace_count):
+                trace = &self.traces[number]
+                if trace.first < trace.count:
+                    found = min(found, trace.chunks[trace.first].start)
+        return None if found == INT64_MAX else found
 
     @property
     def state_count(self):
