@@ -55,7 +55,6 @@ def _what_forbids_reasons(options: RunSpec) -> str | None:
         "--op": options.log.op is not None,
         "--id": options.log.id is not None,
         "--clock key": options.times.clock == "key",
-        "--checkpoint": options.checkpoint.path is not None,
     }
     return next((name for name, is_given in others.items() if is_given), None)
 
@@ -68,6 +67,9 @@ def _in_order(options: RunSpec) -> RunSpec:
         clock=None,
         output=None,
         output_format="text",
+        checkpoint=None,
+        checkpoint_every=None,
+        resume=False,
         report=None,
         resolve=False,
         summary=False,

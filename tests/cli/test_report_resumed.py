@@ -77,3 +77,34 @@ def test_a_log_that_grows(
     assert output.read_text() == expected.output
     assert done.errors == expected.errors
     assert shown(report) == wanted
+
+
+@pytest.mark.parametrize("asked", ["--explain", "-C1"])
+@pytest.mark.parametrize(
+    ("policy", "lines", "name"),
+    [
+        (PLAIN, TEXT, "log"),
+        (KEYED, TABLE, "log.csv"),
+        (ROWS + VARIABLES, TABLE, "log.csv"),
+        (ROWS + VARIABLES + KEYED.partition("user\n")[2], TABLE, "log.csv"),
+    ],
+    ids=["text", "keys", "columns", "both"],
+)
+def test_reasons_where_verdicts_are_corrected(
+    policy: str, lines: list[str], name: str, asked: str, tmp_path: Path
+) -> None:
+    rules, log, output = tmp_path / "rules.mtl", tmp_path / name, tmp_path / "output"
+    rules.write_text(policy)
+    lines = [*lines]
+    for place in range(9, len(lines), 10):
+        # a row in ten comes late
+        lines[place - 5 : place + 1] = [*lines[place - 4 : place + 1], lines[place - 5]]
+    log.write_text("".join(lines))
+    options = ["--lateness", "20", asked, "-o", str(output), str(rules), str(log)]
+    expected = mtlmon(*options)
+    assert expected.status == 1
+    assert expected.errors.count("\n") > 9
+    for size in (len(lines) // 2, len(lines)):
+        log.write_text("".join(lines[:size]))
+        done = mtlmon("--checkpoint", str(tmp_path / "state"), "--resume", *options)
+    assert (done.status, done.errors) == (expected.status, expected.errors)
