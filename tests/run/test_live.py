@@ -12,6 +12,7 @@ import sys
 import threading
 from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, assert_type, get_type_hints
 
@@ -401,6 +402,26 @@ def test_a_snapshot_of_others_is_refused() -> None:
     run.end()
     with pytest.raises(mtlmon.RunError, match="the run has ended"):
         run.snapshot()
+
+
+@pytest.mark.parametrize("name", ["formula", "variables", "both"])
+def test_a_function_takes_late_rows(name: str) -> None:
+    rows = [{"ts": time, "p": True, "q": False, "k": "a", "x": 1} for time in (9, 1, 8, 2)]
+    for options in ({"wait": 3}, {"lateness": 3}):
+        found: list[list[Any]] = [[], []]
+
+        def late(number: int, content: bytes, found: list[list[Any]] = found) -> None:
+            found[number] += [json.loads(line)["ts"] for line in content.splitlines()]
+
+        run = mtlmon.live(POLICIES[name], late=partial(late, 0), **options)
+        for row in rows:
+            run.feed(row)
+        run.end()
+        table = pa.Table.from_pylist(rows)
+        mtlmon.check(POLICIES[name], table, late=partial(late, 1), **options).finish()
+        assert found == [[1, 2], [1, 2]]
+    with pytest.raises(mtlmon.RunError, match="takes rows of tables, not lines: give a path"):
+        mtlmon.live("p", text=True, lateness=3, late=print)
 
 
 @pytest.mark.parametrize("options", [{"wait": 1}, {"lateness": 1}], ids=str)
