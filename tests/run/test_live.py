@@ -155,6 +155,47 @@ def test_a_run_goes_on_from_a_snapshot_at_every_row(number: int) -> None:
     assert parts.messages == whole.messages
 
 
+OF_ROWS = """\
+unit s
+relation opened = rows valid until p per k where x > 0 select k as k, x as n
+relation total  = opened group select count() as n
+relation recent = rows valid 5 group k select count() as n
+relation steps  = rows valid 4 select k as k, 1 as one
+relation calm   = steps select k as k distinct minus all few
+relation few    = recent where n > 1 select k as k
+stream lately = count[0,3]() every 2s
+policy busy: recent[k].n < 3
+policy either: lately.hold(or: 0) < 3 OR exists opened[k = k]
+policy whole per none on changes of total: coalesce(total[].n, 0) < 2
+policy keyed per k on changes of opened: exists opened[k = k.hold()]
+policy calm on changes of calm: PREVIOUS[1,3] count[0,4]() > 1
+policy tick on every 3s: exists total
+"""
+
+
+@pytest.mark.parametrize("options", [{}, {"key": "k"}, {"wait": 5}, {"lateness": 4}], ids=str)
+@pytest.mark.parametrize("number", range(2))
+def test_relations_of_rows_go_on(number: int, options: Row) -> None:
+    policies = OF_ROWS
+    if number:
+        policies += "atom P(k, x) = p AND recent[k].n < 3\npolicy v: P(k, x) IMPLIES ONCE P(k, x)\n"
+    if "lateness" in options and number:
+        # atoms with variables that look up what rows make are not corrected
+        policies = OF_ROWS.replace("valid 5", "valid 9")
+    rows = given_rows(number, late="wait" in options or "lateness" in options)[:40]
+    whole, parts = (mtlmon.live(policies, **options) for _ in range(2))
+    for place, row in enumerate(rows):
+        parts = mtlmon.live(policies, snapshot=parts.snapshot(), **options)
+        found = plain(parts.feed(row))
+        if place % 3 == 0:
+            parts = mtlmon.live(policies, snapshot=parts.snapshot(), **options)
+            found += plain(parts.pass_time(row["ts"]))
+        assert found == plain(whole.feed(row)) + plain(
+            whole.pass_time(row["ts"]) if place % 3 == 0 else ()
+        )
+    assert plain(parts.end()) == plain(whole.end())
+
+
 TEXT_POLICIES = {
     "formula": "p IMPLIES EVENTUALLY[0,5] q",
     "streams": "unit s\nstream few = count[0,5](p)\npolicy w: few < 2\npolicy a: p IMPLIES q\n",
@@ -407,7 +448,8 @@ def test_a_snapshot_of_others_is_refused() -> None:
 @pytest.mark.parametrize("name", ["formula", "variables", "both"])
 def test_a_function_takes_late_rows(name: str) -> None:
     rows = [{"ts": time, "p": True, "q": False, "k": "a", "x": 1} for time in (9, 1, 8, 2)]
-    for options in ({"wait": 3}, {"lateness": 3}):
+    given: list[Row] = [{"wait": 3}, {"lateness": 3}]
+    for options in given:
         found: list[list[Any]] = [[], []]
 
         def late(number: int, content: bytes, found: list[list[Any]] = found) -> None:
