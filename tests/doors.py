@@ -64,11 +64,17 @@ if TYPE_CHECKING:
     from mtlmon.checking import tick_turns as checking_tick_turns
     from mtlmon.checking.assumptions import AssumptionWatch
     from mtlmon.checking.bounds import Bound, FileBounds, bounds_of, guessed_schema, monitors_kept
-    from mtlmon.checking.changes import ChangeLines, ChangeOutput
+    from mtlmon.checking.changes import Bound as FinalBound
+    from mtlmon.checking.changes import ChangedAnswers, ChangeLines, ChangeOutput
     from mtlmon.checking.history_check import Bounds, HistoryCheck
     from mtlmon.checking.last_rows import LastRow, LastRows
     from mtlmon.checking.late_events import LateEvents
-    from mtlmon.checking.late_first import FirstAnswer, FirstChanges, LiveViolations
+    from mtlmon.checking.late_first import (
+        FirstAnswer,
+        FirstChanges,
+        FirstViolation,
+        LiveViolations,
+    )
     from mtlmon.checking.outputs import JsonLinesOutput, TextOutput, unique_key_columns
     from mtlmon.checking.point_rows import PointRows
     from mtlmon.checking.policy_facts import PolicyFacts

@@ -9,7 +9,7 @@ import sys
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from mtlmon.syntax.formula import Formula
     from mtlmon.tables import TableEvents
 
-__all__ = ["Findings", "ReportedRun", "check_findings", "save_report"]
+__all__ = ["Findings", "ReportedRun", "check_findings", "run_facts", "save_report"]
 
 STOPPED_EARLY = (
     "The log was read up to the earliest violation, and only that is shown (--verdicts first)."
@@ -84,6 +84,26 @@ def check_findings(options: RunSpec, logs: Mapping[str, os.stat_result]) -> None
         others.append(options.reporting.explain_output)
         check_file(options.reporting.report, "the report", others, logs.values())
         check_place(options.reporting.report)
+
+
+def run_facts(file: Formula | PolicyFile, options: RunSpec, **facts: Any) -> Run:
+    """Return what a report says of a run as a whole.
+
+    Args:
+        file: the formula or the policies.
+        options: the options of the run.
+        facts: what these do not say, as `Run` has it.
+    """
+    return Run(
+        peak_memory=peak_memory(),
+        command=shlex.join(["mtlmon", *options.reporting.arguments]),
+        end_time=options.times.end_time,
+        unit=options.times.time_stamp_unit,
+        policy_files=policy_files(options.policies),
+        settings=settings_of(file, options),
+        time_zone=time_zone_of(file, options.log),
+        **facts,
+    )
 
 
 class ReportedRun:
@@ -149,25 +169,20 @@ class ReportedRun:
             remarks: sentences about the run.
         """
         columns, key_counts = self.tallies.partitions.columns, self.tallies.key_counts
-        return Run(
+        return run_facts(
+            self.file,
+            self.options,
             inputs=self.inputs,
             rows=rows,
             skipped=self.source.skipped,
             seconds=self.elapsed.earlier + seconds,
-            peak_memory=peak_memory(),
             mode=mode,
-            command=shlex.join(["mtlmon", *self.options.reporting.arguments]),
             started=self.elapsed.started,
-            end_time=self.options.times.end_time,
-            unit=self.options.times.time_stamp_unit,
             first=first,
             last=last,
             keys=key_counts[0] if len(key_counts) == 1 and columns[0] else None,
             key_columns=columns[0] if len(columns) == 1 else (),
             remarks=remarks,
-            policy_files=policy_files(self.options.policies),
-            settings=settings_of(self.file, self.options),
-            time_zone=time_zone_of(self.file, self.options.log),
         )
 
     def policy_report(self, policy: int) -> PolicyReport:

@@ -40,6 +40,7 @@ def test_bytes_that_end_too_early_are_damaged() -> None:
         (POLICIES, "is damaged"),
         (JUDGES, "made by a run of policies with variables and without"),
         (POLICIES[:-1] + b"\x01", "another version of mtlmon"),
+        (b"mtlmon corrected\x01", "another version of mtlmon"),
         (b"x", "over a text log with a single policy"),
     ],
 )
