@@ -321,6 +321,40 @@ class RowRelation(LogRelation):
         for one in reaching:
             self._reaching = records_of_bytes(one, query.result[1])
 
+    def state(self) -> bytes:
+        """Return what it remembers and what it says, for `know_types` and then `restore_state`."""
+        if self._query is None or self._types is None:
+            return b""
+        return joined_parts(
+            [
+                self._types.serialize().to_pybytes(),
+                self.snapshot(),
+                joined_parts(records_as_bytes(one) for one in self._records),
+                self.said(),
+            ]
+        )
+
+    def know_types(self, state: bytes) -> None:
+        """Get to know the columns of the log by a state of a relation that has had rows."""
+        if state:
+            types = pa.ipc.read_schema(pa.py_buffer(split_parts(state)[0]))
+            self._with_known_types([pa.array([], one) for one in types.types], types)
+
+    def restore_state(self, state: bytes) -> None:
+        """Go on from a state; what asks for changes must be there.
+
+        Raises:
+            SnapshotError: it is of another relation, or damaged.
+        """
+        if not state:
+            return
+        _, remembered, records, said = split_parts(state)
+        self.restore(remembered)
+        assert self._query is not None
+        schema = self._query.result[1]
+        self._records = [records_of_bytes(one, schema) for one in split_parts(records)]
+        self.hear(said)
+
     def _with_known_types(self, found: list[pa.Array], types: pa.Schema) -> list[pa.Array]:
         before = self._types
         columns = super()._with_known_types(found, types)

@@ -124,7 +124,10 @@ def late_file(options: RunSpec, *, keeps: bool = False) -> LateFile | None:
     if options.times.late is None:
         return None
     if callable(options.times.late):
-        raise RunError("late is a function, which takes rows of tables that wait: give a path")
+        if options.log.is_table:
+            # rows are given to the function
+            return None
+        raise RunError("late is a function, which takes rows of tables, not lines: give a path")
     used = [
         options.output.path,
         options.checkpoint.path,
@@ -184,9 +187,10 @@ def table_order(options: RunSpec, *, is_again: bool = False) -> TableOrder:
 
 def corrected_order(options: RunSpec, late: LateFile | None) -> TableOrder:
     """Return how rows are read whose order others see to; `late` gets those that are too late."""
+    given = options.times.late
     return TableOrder(
         None,
-        None if late is None else late.write,
+        given if callable(given) else None if late is None else late.write,
         in_any_order=True,
         operation=options.log.op,
         id=options.log.id,

@@ -524,8 +524,6 @@ class TableEvents(BatchReader[EventBatch], NotCopied):
         Raises:
             MtlmonError: something of it cannot be saved.
         """
-        if self._relations is not None:
-            raise MtlmonError("no snapshot of relations that are made of the rows of the log")
         if self.schema is None:
             return b""
         streams, schema = self._streams, b""
@@ -549,6 +547,7 @@ class TableEvents(BatchReader[EventBatch], NotCopied):
             joined_parts(keys),
             joined_parts(saved),
             b"" if self._order is None else self._order.snapshot(),
+            b"" if self._relations is None else self._relations.snapshot(len(self._atoms)),
         ]
         return joined_parts(parts)
 
@@ -560,7 +559,7 @@ class TableEvents(BatchReader[EventBatch], NotCopied):
         """
         if not state:
             return
-        head, _, schema, keys, saved, order = split_parts(state)
+        head, _, schema, keys, saved, order, relations = split_parts(state)
         self.rows, self._events, times, blocks, states, left_out = json.loads(head)
         self.times.restore(times)
         self._blocks.restore_given(blocks)
@@ -569,6 +568,8 @@ class TableEvents(BatchReader[EventBatch], NotCopied):
         for table, texts in zip(self.key_tables, split_parts(keys), strict=True):
             if table is not None and not len(table):
                 table.restore(texts)
+        if self._relations is not None:
+            self._relations.know_types(relations)
         if self._streams is not None and schema:
             assert self.schema is not None
             self._streams.compile_for(pa.ipc.read_schema(pa.py_buffer(schema)))
@@ -577,6 +578,8 @@ class TableEvents(BatchReader[EventBatch], NotCopied):
             self._streams.points_left_out = left_out
             empty = pa.RecordBatch.from_pylist([], self.schema)
             self._last_block = Block(empty, self.name, 1, None)
+        if self._relations is not None:
+            self._relations.restore(relations)
         if self._order is not None:
             self._order.restore(order)
 

@@ -28,7 +28,14 @@ from mtlmon.support.snapshot_parts import joined_parts, split_parts
 from mtlmon.tables.columns.concatenation import concatenated
 from mtlmon.tables.columns.letters import Letters
 from mtlmon.tables.columns.plain_arrays import integer_array
-from mtlmon.tables.columns.usable import PLACE_COLUMNS, SortedBlock, UsableRows, with_places
+from mtlmon.tables.columns.usable import (
+    PLACE_COLUMNS,
+    SortedBlock,
+    UsableRows,
+    rows_as_bytes,
+    rows_of_bytes,
+    with_places,
+)
 from mtlmon.tables.late_rows import LateRows, units_of
 
 if TYPE_CHECKING:
@@ -168,7 +175,7 @@ class RowOrder:
         if self._waiting:
             rows = self._merged(list(self._waiting))
             self._waiting = deque([rows])
-            waiting = _written(rows, self._atom_count)
+            waiting = rows_as_bytes(rows, self._atom_count)
         return joined_parts([json.dumps(head).encode(), waiting])
 
     def restore(self, snapshot: bytes) -> None:
@@ -185,7 +192,7 @@ class RowOrder:
         ) = json.loads(head)
         self.late.restore(late)
         if waiting:
-            rows = _read(waiting)
+            rows = rows_of_bytes(waiting)
             self._count = len(rows.time_stamps)
             self._waiting.append(rows)
 
@@ -315,41 +322,3 @@ class RowOrder:
             yield rows
             if rows.error is not None:
                 raise rows.error
-
-
-# What is written beside the columns of rows; no column of a table is called like this.
-_STAMPS, _RESTS, _WORD = "\0stamp", "\0rest", "\0word"
-
-
-def _written(rows: UsableRows, atom_count: int) -> bytes:
-    """Return rows that have been merged as bytes, for `_read`."""
-    batch = rows.batch.append_column(_STAMPS, integer_array(rows.time_stamps))
-    if rows.rests is not None:
-        batch = batch.append_column(_RESTS, integer_array(rows.rests))
-    words = rows.letters.words(len(rows.time_stamps), atom_count)
-    for place in range(words.shape[1]):
-        word = np.ascontiguousarray(words[:, place]).view(np.int64)
-        batch = batch.append_column(f"{_WORD}{place}", integer_array(word))
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    return bytes(sink.getvalue().to_pybytes())
-
-
-def _read(content: bytes) -> UsableRows:
-    """Return the rows that `_written` has written."""
-    with pa.ipc.open_stream(content) as reader:
-        batch = reader.read_next_batch()
-    names = batch.schema.names
-
-    def taken(name: str) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
-        return np.array(batch.column(name), np.int64)
-
-    words = [taken(name).view(np.uint64) for name in names if name.startswith(_WORD)]
-    stamps, rests = taken(_STAMPS), taken(_RESTS) if _RESTS in names else None
-    own = (name for name in names if name not in (_STAMPS, _RESTS) and not name.startswith(_WORD))
-    batch = batch.select(list(own))
-    path = batch.column(PLACE_COLUMNS[0])[0].as_py()
-    rows = UsableRows(SortedBlock(batch, path, 1, None), stamps, rests)
-    rows.letters = Letters(np.column_stack(words), {})
-    return rows

@@ -6,12 +6,15 @@ time-stamp. So rows are held back until the log's time has passed theirs.
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
-from mtlmon.relations.records import after
+from mtlmon.relations.records import after, table_as_bytes, table_of_bytes
+from mtlmon.support.snapshot_parts import joined_parts, split_parts
+from mtlmon.tables.columns.usable import rows_as_bytes, rows_of_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -78,6 +81,48 @@ class RowRelations:
         if passed:
             yield rows.taken(passed)
         self._hold(rows)
+
+    def snapshot(self, atom_count: int) -> bytes:
+        """Return the rows that wait and the states of the relations, for `know_types`.
+
+        Args:
+            atom_count: the number of atoms of letters.
+        """
+        head = json.dumps([self._clock, self._watermark]).encode()
+        held = joined_parts(rows_as_bytes(one, atom_count) for one in self._held)
+        new = joined_parts(
+            table_as_bytes(pa.concat_tables(tables, promote_options="permissive"))
+            if tables
+            else b""
+            for tables in self._new
+        )
+        states = joined_parts(one.state() for one in self._relations)
+        return joined_parts([head, held, new, states])
+
+    def know_types(self, snapshot: bytes) -> None:
+        """Let the relations know the columns of the log by a snapshot."""
+        for relation, state in zip(self._relations, self._states(snapshot), strict=True):
+            relation.know_types(state)
+
+    def restore(self, snapshot: bytes) -> None:
+        """Go on from a snapshot; what looks up in the relations must be there.
+
+        Raises:
+            SnapshotError: it is of other relations, or damaged.
+        """
+        head, held, new, _ = split_parts(snapshot)
+        self._clock, self._watermark = json.loads(head)
+        self._held = [rows_of_bytes(one) for one in split_parts(held)]
+        self.waiting = sum(len(one.time_stamps) for one in self._held)
+        tables = split_parts(new)
+        self._new = [[table_of_bytes(one)] if one else [] for one in tables]
+        for relation, state in zip(self._relations, self._states(snapshot), strict=True):
+            relation.restore_state(state)
+
+    @staticmethod
+    def _states(snapshot: bytes) -> list[bytes]:
+        """The states of the relations."""
+        return split_parts(split_parts(snapshot)[-1])
 
     def _hold(self, rows: UsableRows) -> None:
         self._held.append(rows)

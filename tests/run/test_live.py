@@ -12,6 +12,7 @@ import sys
 import threading
 from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, assert_type, get_type_hints
 
@@ -152,6 +153,47 @@ def test_a_run_goes_on_from_a_snapshot_at_every_row(number: int) -> None:
     assert plain(parts.end()) == plain(whole.end())
     assert parts.status == whole.status
     assert parts.messages == whole.messages
+
+
+OF_ROWS = """\
+unit s
+relation opened = rows valid until p per k where x > 0 select k as k, x as n
+relation total  = opened group select count() as n
+relation recent = rows valid 5 group k select count() as n
+relation steps  = rows valid 4 select k as k, 1 as one
+relation calm   = steps select k as k distinct minus all few
+relation few    = recent where n > 1 select k as k
+stream lately = count[0,3]() every 2s
+policy busy: recent[k].n < 3
+policy either: lately.hold(or: 0) < 3 OR exists opened[k = k]
+policy whole per none on changes of total: coalesce(total[].n, 0) < 2
+policy keyed per k on changes of opened: exists opened[k = k.hold()]
+policy calm on changes of calm: PREVIOUS[1,3] count[0,4]() > 1
+policy tick on every 3s: exists total
+"""
+
+
+@pytest.mark.parametrize("options", [{}, {"key": "k"}, {"wait": 5}, {"lateness": 4}], ids=str)
+@pytest.mark.parametrize("number", range(2))
+def test_relations_of_rows_go_on(number: int, options: Row) -> None:
+    policies = OF_ROWS
+    if number:
+        policies += "atom P(k, x) = p AND recent[k].n < 3\npolicy v: P(k, x) IMPLIES ONCE P(k, x)\n"
+    if "lateness" in options and number:
+        # atoms with variables that look up what rows make are not corrected
+        policies = OF_ROWS.replace("valid 5", "valid 9")
+    rows = given_rows(number, late="wait" in options or "lateness" in options)[:40]
+    whole, parts = (mtlmon.live(policies, **options) for _ in range(2))
+    for place, row in enumerate(rows):
+        parts = mtlmon.live(policies, snapshot=parts.snapshot(), **options)
+        found = plain(parts.feed(row))
+        if place % 3 == 0:
+            parts = mtlmon.live(policies, snapshot=parts.snapshot(), **options)
+            found += plain(parts.pass_time(row["ts"]))
+        assert found == plain(whole.feed(row)) + plain(
+            whole.pass_time(row["ts"]) if place % 3 == 0 else ()
+        )
+    assert plain(parts.end()) == plain(whole.end())
 
 
 TEXT_POLICIES = {
@@ -401,6 +443,27 @@ def test_a_snapshot_of_others_is_refused() -> None:
     run.end()
     with pytest.raises(mtlmon.RunError, match="the run has ended"):
         run.snapshot()
+
+
+@pytest.mark.parametrize("name", ["formula", "variables", "both"])
+def test_a_function_takes_late_rows(name: str) -> None:
+    rows = [{"ts": time, "p": True, "q": False, "k": "a", "x": 1} for time in (9, 1, 8, 2)]
+    given: list[Row] = [{"wait": 3}, {"lateness": 3}]
+    for options in given:
+        found: list[list[Any]] = [[], []]
+
+        def late(number: int, content: bytes, found: list[list[Any]] = found) -> None:
+            found[number] += [json.loads(line)["ts"] for line in content.splitlines()]
+
+        run = mtlmon.live(POLICIES[name], late=partial(late, 0), **options)
+        for row in rows:
+            run.feed(row)
+        run.end()
+        table = pa.Table.from_pylist(rows)
+        mtlmon.check(POLICIES[name], table, late=partial(late, 1), **options).finish()
+        assert found == [[1, 2], [1, 2]]
+    with pytest.raises(mtlmon.RunError, match="takes rows of tables, not lines: give a path"):
+        mtlmon.live("p", text=True, lateness=3, late=print)
 
 
 @pytest.mark.parametrize("options", [{"wait": 1}, {"lateness": 1}], ids=str)

@@ -189,6 +189,45 @@ class SortedBlock(Block):
         return TableError(message, path=path, row=row, line=line, column=column)
 
 
+# What is written beside the columns of rows; no column of a table is called like this.
+_STAMPS, _RESTS, _WORD = "\0stamp", "\0rest", "\0word"
+
+
+def rows_as_bytes(rows: UsableRows, atom_count: int) -> bytes:
+    """Return rows as bytes for `rows_of_bytes`; `atom_count` is the number of atoms of letters."""
+    batch = rows.batch if isinstance(rows.block, SortedBlock) else with_places(rows)
+    batch = batch.append_column(_STAMPS, integer_array(rows.time_stamps))
+    if rows.rests is not None:
+        batch = batch.append_column(_RESTS, integer_array(rows.rests))
+    words = rows.letters.words(len(rows.time_stamps), atom_count)
+    for place in range(words.shape[1]):
+        word = np.ascontiguousarray(words[:, place]).view(np.int64)
+        batch = batch.append_column(f"{_WORD}{place}", integer_array(word))
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def rows_of_bytes(content: bytes) -> UsableRows:
+    """Return the rows that `rows_as_bytes` has written."""
+    with pa.ipc.open_stream(content) as reader:
+        batch = reader.read_next_batch()
+    names = batch.schema.names
+
+    def taken(name: str) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+        return np.array(batch.column(name), np.int64)
+
+    words = [taken(name).view(np.uint64) for name in names if name.startswith(_WORD)]
+    stamps, rests = taken(_STAMPS), taken(_RESTS) if _RESTS in names else None
+    own = (name for name in names if name not in (_STAMPS, _RESTS) and not name.startswith(_WORD))
+    batch = batch.select(list(own))
+    path = batch.column(PLACE_COLUMNS[0])[0].as_py()
+    rows = UsableRows(SortedBlock(batch, path, 1, None), stamps, rests)
+    rows.letters = Letters(np.column_stack(words), {})
+    return rows
+
+
 def _fields(error: TableError) -> list[str | int | None]:
     return [error.message, error.path, error.row, error.line, error.column]
 
