@@ -22,7 +22,6 @@ from mtlmon.checking.clocks import clock_of, end_time_of_all, ticks_of
 from mtlmon.checking.counts import PolicyCounts
 from mtlmon.checking.late_events import LateEvents
 from mtlmon.checking.late_origins import LateOrigins
-from mtlmon.checking.late_partitions import LatePartition
 from mtlmon.checking.partitions import partitions_of
 from mtlmon.checking.triggered import Companions
 from mtlmon.engine.memory_limit import formula_bytes
@@ -30,6 +29,7 @@ from mtlmon.engine.native import Session
 from mtlmon.errors import EventError
 from mtlmon.history.following import FollowingHistory, NumberedHistory
 from mtlmon.history.operations import INSERT, RETRACT
+from mtlmon.policy.past_formulas import future_operator
 from mtlmon.policy.predicates.time_points import Changes as ChangesOf
 from mtlmon.policy.predicates.time_points import Waiting
 from mtlmon.support.snapshot_parts import damaged, joined_parts, split_parts
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from mtlmon.checking.changes import Change
     from mtlmon.checking.clocks import EndTime
     from mtlmon.checking.counts import Triggered
+    from mtlmon.checking.late_partitions import LatePartition
     from mtlmon.checking.sources import EventBatch
     from mtlmon.engine.native import MemoryLimit
     from mtlmon.history.changes import Changes
@@ -253,6 +254,11 @@ class HistoryCheck:
                 atoms = followed.setdefault(self._partition_of[number], {})
                 if self._periods[number] is None and self._waits[number] is None:
                     atoms.update(dict.fromkeys(self._atoms_of(number)))
+        if not followed:
+            return
+        # PERF: importing Arrow takes longer than small logs
+        from mtlmon.checking.late_partitions import LatePartition
+
         self._late_partitions = {
             partition: LatePartition(
                 self.streams,
@@ -633,6 +639,19 @@ class HistoryCheck:
             events = self._histories[place].counters["events"] if self._histories else 0
             counts.append(PolicyCounts(events, int(true), int(false)))
         return counts
+
+    @property
+    def uncounted(self) -> list[Policy]:
+        """The policies whose verdicts may be equivalent to others, so that `counts` lack some."""
+        return [
+            policy
+            for policy, session, counter in zip(
+                self.policies, self._sessions, self._counters, strict=False
+            )
+            if counter is None
+            and session.mode != "naive"
+            and future_operator(policy.formula) is not None
+        ]
 
     @property
     def kinds(self) -> list[tuple[int, int, int]]:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from mtlmon.checking.answer_rows import AnswerRows
 from mtlmon.checking.changes import Bound, ChangedAnswers
 from mtlmon.checking.counts import PolicyCounts
 from mtlmon.checking.late_events import LateEvents
@@ -21,6 +20,7 @@ from mtlmon.support.snapshot_parts import damaged, joined_parts, split_parts
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
+    from mtlmon.checking.answer_rows import AnswerRows
     from mtlmon.checking.changes import Change
     from mtlmon.checking.clocks import EndTime
     from mtlmon.checking.conditional_rows import ConditionalRows
@@ -88,7 +88,12 @@ class ValuationCheck:
         unmatched: str,
         tracks_rows: bool = False,
     ) -> None:
-        self.origins = AnswerRows() if tracks_rows else None
+        self.origins: AnswerRows | None = None
+        if tracks_rows:
+            # PERF: importing Arrow takes longer than small logs
+            from mtlmon.checking.answer_rows import AnswerRows
+
+            self.origins = AnswerRows()
         self.policies = tuple(policy for policy in file.policies if policy.is_first_order)
         self.keys = keys_of_others(file)
         has_others = len(self.policies) < len(file.policies)

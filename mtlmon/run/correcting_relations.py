@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mtlmon.checking import TextLog
 from mtlmon.checking.conditional_rows import ConditionalRows
-from mtlmon.checking.late_partitions import LatePartition
 from mtlmon.checking.late_valuations import ValuationCheck
 from mtlmon.policy.needs import needs_of, remembers
 from mtlmon.relational.analysis import valid_analysis, valid_keyed_file
@@ -281,6 +280,9 @@ class LateRelations:
         equality = log.op is not None and log.id is None
         conditional: list[int] = []
         if conditions is not None:
+            # PERF: importing Arrow takes longer than small logs
+            from mtlmon.checking.late_partitions import LatePartition
+
             numbers = {atom.name: number for number, atom in enumerate(made.named_atoms)}
             conditional = [numbers[name] for name in conditions.names]
             late = LatePartition(

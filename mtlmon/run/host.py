@@ -230,7 +230,7 @@ class Host:
             self.say(f"{make()}\n")
 
     def take_judging(self, judging: Counting | Judging) -> None:
-        """Take the policies, once the log is open, unless answers are corrected."""
+        """Take the policies, once the log is open."""
 
     def is_for_people(self, options: RunSpec) -> bool:
         """Whether violations are written for a person."""

@@ -22,7 +22,6 @@ from mtlmon.run.late_rows import LateFile, late_file, length_units, note_refused
 from mtlmon.run.policies import make_pump, write_report_in_time
 from mtlmon.run.policy_work import EventWork
 from mtlmon.run.report import absent_atoms, corrections_summary, is_violated, plural
-from mtlmon.run.row_parts import RowPart
 from mtlmon.run.running import run_to_end
 from mtlmon.run.snapshot_parts import CORRECTED, damaged, joined_parts, split_parts
 from mtlmon.text.native import LineOrder
@@ -210,7 +209,6 @@ class LateWork(EventWork):
         self.late = late
         self.options = options
         self.events = events
-        self.rows_read: RowPart | None = None
         self.first = first
         self.revised = revised
         self.writer: Writer = NoWriter() if output is None else output.writer
@@ -346,7 +344,17 @@ class LateWork(EventWork):
 
     @property
     def counts(self) -> dict[str | None, PolicyCounts]:
-        """How many time-points are true, false and undecided, by the name of the policy."""
+        """How many time-points are true, false and undecided, by the name of the policy.
+
+        Raises:
+            RunError: verdicts may be equivalent to others, and these are not counted.
+        """
+        for policy in () if self.check.plain is None else self.check.plain.uncounted:
+            name = "the formula" if policy.name is None else policy.name
+            raise RunError(
+                f"verdicts of {name} may be equivalent to others, which are not counted with "
+                "--lateness: add --resolve, or read the summary"
+            )
         return {
             policy.name: counts
             for check in self.check.checks
@@ -377,36 +385,9 @@ class LateWork(EventWork):
     # ---- checkpoints -----------------------------------------------------------------------
 
     @property
-    def log(self) -> TextLog:
-        """The text log."""
-        assert isinstance(self.source, TextLog)
-        return self.source
-
-    def begin_part(self) -> None:
-        if self.events is None:
-            super().begin_part()
-        else:
-            self.rows_read = RowPart(self.log, self.events)
-
-    @property
-    def position(self) -> int:
-        return self.event_count if self.events is None else self.events.rows.position
-
-    @property
-    def amount(self) -> str:
-        return super().amount if self.events is None else f"{self.position:,} bytes"
-
-    @property
     def is_settled(self) -> bool:
         """Whether `snapshot` can be called: not within a batch, nor at the end."""
-        if self.has_ended or self.check.is_within_row:
-            return False
-        return self.events is None or (
-            self.log.rows == self.events.rows.point_count and self.events.rows.is_settled
-        )
-
-    def log_mark(self) -> LogMark:
-        return super().log_mark() if self.rows_read is None else self.rows_read.mark()
+        return not (self.has_ended or self.check.is_within_row) and self.is_at_event
 
     def skip(self, mark: LogMark) -> Iterator[None]:
         answers = self.check.answers
@@ -528,6 +509,7 @@ def run_late_work(work: LateWork, verdicts: VerdictFile, reasons: Reasons) -> St
         reasons: explains the violations that hold at the end, if that is wanted.
     """
     options = work.options
+    options.host.take_judging(work)
     signals = options.host.signals(verdicts, is_held=options.checkpoint.path is not None)
     pump = make_pump(work, verdicts, signals, options)
 

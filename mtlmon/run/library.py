@@ -51,7 +51,7 @@ class Program(Host):
     def __init__(self) -> None:
         super().__init__()
         self.summary: Callable[[], str] | None = None
-        # the policies, once the log is open; None before, and if answers are corrected
+        # the policies, once the log is open; None before
         self.judging: Counting | Judging | None = None
 
     def note(self, message: str) -> None:
@@ -100,7 +100,8 @@ def _answers(
 
     def taken() -> Iterator[pa.RecordBatch]:
         for batch in () if host.output is None else host.output.take():
-            if host.judging is not None:
+            # violations that are corrected may go
+            if host.judging is not None and spec.times.lateness is None:
                 if end.first is None:
                     from mtlmon.tables.first_violations import FirstViolations
 
@@ -221,13 +222,14 @@ class Run(NotCopied):
         with variables are false if some values violate the policy there; those of a `find` are
         true if some values fulfil it.
 
+        With a lateness, these are the counts as verdicts are now.
+
         Raises:
-            RunError: answers are corrected.
+            RunError: with a lateness, verdicts may be equivalent to others, unless `resolve=True`.
         """
-        if self._spec.times.lateness is not None:
-            raise RunError("counts are those of rows in order: with lateness, read the summary")
         judging = self._host.judging
-        return {} if judging is None else judging.counts
+        with advised(self._spec):
+            return {} if judging is None else judging.counts
 
     @property
     @guarded
@@ -357,9 +359,15 @@ class Run(NotCopied):
         frame: polars.DataFrame = load_extra("polars", "polars").from_arrow(self.to_arrow())
         return frame
 
-    def _repr_html_(self) -> str:
-        """The counts of each policy so far and its first violations, which notebooks show."""
-        counts = self.counts
+    def _repr_html_(self) -> str | None:
+        """The counts of each policy so far and its first violations, which notebooks show.
+
+        None if there are no counts.
+        """
+        try:
+            counts = self.counts
+        except RunError:
+            return None
         rows = [
             (
                 name or "",

@@ -174,9 +174,10 @@ class AnswerTable(ABC):
     ) -> dict[str, pa.Array]:
         """The columns that all answers have; only what is found has a text."""
         # PERF: a call of Arrow takes longer than all else for an answer that comes alone
-        is_one, names = len(policies) == 1, self._policies
+        of_one = len(policies) == 1
+        names = self._policies
         found = {
-            "policy": names.slice(policies[0], 1) if is_one else names.take(pa.array(policies)),
+            "policy": names.slice(policies[0], 1) if of_one else names.take(pa.array(policies)),
             "time": pa.array(times),
             "offset": pa.array(offsets.astype("int64")),
         }
