@@ -348,13 +348,14 @@ class Live(NotCopied):
     def counts(self) -> dict[str | None, PolicyCounts]:
         """How many time-points are true, false and undecided so far, as `Run.counts` has it.
 
+        They are empty before the first row.
+
         Raises:
-            RunError: answers are corrected.
+            RunError: as for `Run.counts`.
         """
-        if self._spec.times.lateness is not None:
-            raise RunError("counts are those of rows in order: with lateness, read the summary")
         judging = self._host.judging
-        return {} if judging is None else judging.counts
+        with advised(self._spec):
+            return judging.counts if judging is not None and self._has_rows else {}
 
     @property
     @_locked
