@@ -208,14 +208,10 @@ def open_findings(
     """
     if not options.reporting.needs_violations:
         return None
-    from mtlmon.run.findings import Findings, check_findings
+    from mtlmon.run.findings import Findings, check_told
     from mtlmon.run.relation_findings import can_reread
 
-    check_findings(options, logs)
-    if options.reporting.has_context:
-        from mtlmon.run.context import check_context
-
-        check_context(source, options.log)
+    check_told(options, logs, source)
     if check is None:
         return None
     is_rereadable = can_reread(logs, options.log)
