@@ -330,10 +330,7 @@ class FormulaJudge(Judge):
                 "from tables" if not options.log.is_table else "from a text log",
                 options.log.is_table,
             ),
-            ("with another --output-format", options.output.format),
+            *options.output.settings,
+            *options.reporting.settings,
             ("with other keys", list(map(list, self.check.partitions.columns))),
-            (
-                f"with{'out' if options.reporting.explain else ''} --explain",
-                options.reporting.explain,
-            ),
         ]

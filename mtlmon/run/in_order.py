@@ -16,7 +16,6 @@ from mtlmon.engine.native import MemoryLimit
 from mtlmon.policy import PolicyFile
 from mtlmon.run.failure import RunError
 from mtlmon.run.files import STANDARD_INPUT, position_of_input
-from mtlmon.run.findings import Findings, check_findings
 from mtlmon.support.standard_input import STANDARD_STREAM
 
 if TYPE_CHECKING:
@@ -106,6 +105,8 @@ class Reasons:
             RunError: it is so.
         """
         if self.are_told:
+            from mtlmon.run.findings import check_findings
+
             check_findings(self.options, logs)
 
     def tell(self) -> Steps:
@@ -152,6 +153,7 @@ def messages_in_order(
     Raises:
         RunError, MtlmonError: the log cannot be read.
     """
+    from mtlmon.run.findings import Findings
     from mtlmon.run.policies import open_source, prepare_messages
 
     # for a program that reads messages

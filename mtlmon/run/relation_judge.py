@@ -244,7 +244,10 @@ class RelationJudge(Judge):
     def position(self) -> int:
         if self.rows is not None:
             return self.rows.row_count
-        return 0 if self.restored is None else int(self.restored[0].partition(b" ")[0])
+        if self.restored is None:
+            return 0
+        source = take_sized(self.restored[0])[0] if self.holds_rows else self.restored[0]
+        return int(source.partition(b" ")[0])
 
     @property
     def writer(self) -> Writer:
@@ -494,8 +497,13 @@ class RelationJudge(Judge):
         if self.rows is None:
             return b""
         kept = self.rows.snapshot()
-        # alone, rows that wait for others of their time-stamp are behind the position
-        return sized(kept) + self.rows.held_rows() if self.has_others else kept
+        # otherwise, rows that wait for others of their time-stamp are behind the position
+        return sized(kept) + self.rows.held_rows() if self.holds_rows else kept
+
+    @property
+    def holds_rows(self) -> bool:
+        """Whether rows that wait for others of their time-stamp are part of a snapshot."""
+        return self.has_others or self.options.log.given is not None
 
     def restore(self, snapshot: bytes, output_size: int) -> None:
         source, run = restored_source(snapshot, self.options)
@@ -514,12 +522,10 @@ class RelationJudge(Judge):
         check = self.known()
         restore_check(check, run)
         assert self.rows is not None
-        if not self.has_others:
-            self.rows.restore(source)
-            continue_table(check.output, output_size, self.options)
-            return
-        kept, held = take_sized(source)
+        kept, held = take_sized(source) if self.holds_rows else (source, b"")
         self.rows.restore(kept)
         self.rows.restore_held(held)
-        assert self.waiting is not None
+        if self.waiting is None:
+            continue_table(check.output, output_size, self.options)
+            return
         self.waiting.restore(event_count, check.run.point_count, self.rows.held_stamp)

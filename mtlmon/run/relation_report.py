@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -16,7 +14,6 @@ from mtlmon.reporting import (
     Explanation,
     PolicyReport,
     ReportData,
-    Run,
     UndecidedTimePoint,
     Violation,
 )
@@ -24,12 +21,12 @@ from mtlmon.run.findings import (
     INTERRUPTED,
     NOT_EXPLAINED,
     STOPPED_EARLY,
-    peak_memory,
+    run_facts,
     save_report,
 )
 from mtlmon.run.relation_findings import rows_option
 from mtlmon.run.report import plural
-from mtlmon.run.report_policies import WrittenPolicies, policy_files, settings_of, time_zone_of
+from mtlmon.run.report_policies import WrittenPolicies
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -38,6 +35,7 @@ if TYPE_CHECKING:
     from mtlmon.relational import Analysis
     from mtlmon.relational.reasons import Violation as Violating
     from mtlmon.relational.reasons.evidence import Reader
+    from mtlmon.reporting import Run
     from mtlmon.run.relation_findings import RelationFindings
     from mtlmon.run.relations import Check
     from mtlmon.run.spec import RunSpec
@@ -95,21 +93,16 @@ class RelationReport:
 
     def run(self, seconds: float, *, is_interrupted: bool) -> Run:
         """Return what the report says of the run."""
-        return Run(
+        return run_facts(
+            self.file,
+            self.options,
             inputs=self.inputs,
             rows=self.rows,
             skipped=self.skipped,
-            seconds=seconds,
-            peak_memory=peak_memory(),
-            command=shlex.join(["mtlmon", *self.options.reporting.arguments]),
-            started=datetime.now(UTC) - timedelta(seconds=seconds),
-            end_time=self.options.times.end_time,
-            unit=self.options.times.time_stamp_unit,
+            seconds=self.findings.elapsed.earlier + seconds,
+            started=self.findings.elapsed.started,
             last=None if self.check.run.is_stopped else self.check.run.clock,
             remarks=list(self.remarks(is_interrupted=is_interrupted)),
-            policy_files=policy_files(self.options.policies),
-            settings=settings_of(self.file, self.options),
-            time_zone=time_zone_of(self.file, self.options.log),
         )
 
     def reports(self) -> list[PolicyReport]:

@@ -16,7 +16,7 @@ __all__ = ["CORRECTED", "JUDGES", "POLICIES", "RELATIONS", "damaged", "joined_pa
 POLICIES = b"mtlmon policies\x02"
 RELATIONS = b"mtlmon relations\x02"
 JUDGES = b"mtlmon judges\x01"
-CORRECTED = b"mtlmon corrected\x01"
+CORRECTED = b"mtlmon corrected\x02"
 """What snapshots begin with: of policies without variables, of those with variables, of both, and
 of runs whose verdicts are corrected."""
 

@@ -109,7 +109,8 @@ class VerdictTable(AnswerTable):
         partitions = self._partition_of[policies]
         for place, name in enumerate(self._all_keys):
             columns[f"{KEY}{name}"] = self._key_texts(numbers, partitions, place)
-        columns["verdict"] = pa.array(kinds == TRUE, mask=is_equivalent)
+        mask = is_equivalent if is_equivalent.any() else None
+        columns["verdict"] = pa.array(kinds == TRUE, mask=mask)
         columns["reference"] = _references(records, is_equivalent)
         if self._messages is not None:
             found: list[str | None] = [None] * len(records)
