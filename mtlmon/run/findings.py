@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from mtlmon.syntax.formula import Formula
     from mtlmon.tables import TableEvents
 
-__all__ = ["Findings", "ReportedRun", "check_findings", "run_facts", "save_report"]
+__all__ = ["Findings", "ReportedRun", "check_findings", "check_told", "run_facts", "save_report"]
 
 STOPPED_EARLY = (
     "The log was read up to the earliest violation, and only that is shown (--verdicts first)."
@@ -66,6 +66,28 @@ LISTED = 100
 _OF_REPORT = 1
 
 NOT_EXPLAINED = "Nothing is explained, as the log could not be read a second time."
+
+
+def check_told(
+    options: RunSpec,
+    logs: Mapping[str, os.stat_result],
+    source: TextLog | TableEvents | None = None,
+) -> None:
+    """Fail early if explanations, a report or rows around violations are wanted and not possible.
+
+    Args:
+        options: the options of the run.
+        logs: the status of the log's files by name.
+        source: the log; None for a text log.
+
+    Raises:
+        RunError, MtlmonError: as `check_findings`, or a log is not a file whose rows are text.
+    """
+    check_findings(options, logs)
+    if options.reporting.has_context:
+        from mtlmon.run.context import check_context
+
+        check_context(source, options.log)
 
 
 def check_findings(options: RunSpec, logs: Mapping[str, os.stat_result]) -> None:

@@ -88,9 +88,9 @@ def check_monpoly(policy: MonPolyPolicy, analysis: Analysis, options: RunSpec) -
     log = open_log(options.log.path, order)
     logs = {log.name: log.status}
     if check.findings is not None:
-        from mtlmon.run.relation_findings import check_explained
+        from mtlmon.run.findings import check_told
 
-        check_explained(options, logs)
+        check_told(options, logs)
     made, points = check.engine.plan, check.engine.points
     reader = log_reader(policy, log.name, options, order)
     rows = point_reader(policy, reader, made, points)

@@ -11,16 +11,13 @@ from typing import TYPE_CHECKING, Literal
 
 from mtlmon.checking import LogCheck, TextLog, TraceKeys
 from mtlmon.checking.clocks import clock_of
-from mtlmon.checking.computed_rows import ComputedEvents
 from mtlmon.checking.outputs import JsonLinesOutput, TextOutput
 from mtlmon.checking.policy_facts import PolicyFacts
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.policy import Policy, PolicyFile
 from mtlmon.run.failure import SIGNALLED, VIOLATION, RunError
 from mtlmon.run.files import STANDARD_INPUT, open_text_log, position_of_input, verdicts_of
-from mtlmon.run.formula_judge import FormulaJudge
 from mtlmon.run.host import REPORT_SECONDS
-from mtlmon.run.judging import PolicyWork
 from mtlmon.run.late_rows import NO_ORDER, TableOrder, TextOrder, table_order, text_order
 from mtlmon.run.option_rules import require_no_columns, require_no_keys
 from mtlmon.run.policy_work import unreadable
@@ -43,6 +40,7 @@ if TYPE_CHECKING:
     from mtlmon.run.findings import Findings
     from mtlmon.run.host import Signals
     from mtlmon.run.judges import Judge
+    from mtlmon.run.judging import PolicyWork
     from mtlmon.run.late_work import LateWork
     from mtlmon.run.relation_judge import RelationJudge
     from mtlmon.run.running import Steps
@@ -105,6 +103,10 @@ def check_source(
         options: the options of the run.
         memory: the limit on memory.
     """
+    # on use, as a text log for policies with variables alone takes another way
+    from mtlmon.run.formula_judge import FormulaJudge
+    from mtlmon.run.judging import PolicyWork
+
     start = position_of_input(options.log)
     relations, shown = None, None
     if has_variables(file):
@@ -143,6 +145,8 @@ def check_source(
             judges.append(relations)
         work = PolicyWork(judges, source, logs, options, names, watch)
         if relations is not None and isinstance(source, TextLog):
+            from mtlmon.checking.computed_rows import ComputedEvents
+
             work.events = relations.events
             if source.has_streams or isinstance(work.events, ComputedEvents):
                 work.events_again = partial(relations.read_text_again, source.name)
@@ -208,14 +212,10 @@ def open_findings(
     """
     if not options.reporting.needs_violations:
         return None
-    from mtlmon.run.findings import Findings, check_findings
+    from mtlmon.run.findings import Findings, check_told
     from mtlmon.run.relation_findings import can_reread
 
-    check_findings(options, logs)
-    if options.reporting.has_context:
-        from mtlmon.run.context import check_context
-
-        check_context(source, options.log)
+    check_told(options, logs, source)
     if check is None:
         return None
     is_rereadable = can_reread(logs, options.log)

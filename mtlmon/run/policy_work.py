@@ -6,7 +6,6 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from mtlmon.checking import TextLog
-from mtlmon.checking.computed_rows import ComputedEvents
 from mtlmon.checking.sources import NothingYet
 from mtlmon.run.event_parts import EventPart
 from mtlmon.run.failure import RunError
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from mtlmon.checking.assumptions import AssumptionWatch
+    from mtlmon.checking.computed_rows import ComputedEvents
     from mtlmon.checking.text_logs import TextBatch
     from mtlmon.relational.input.native import RowEvents
     from mtlmon.run.checkpoint import LogMark
@@ -280,6 +280,8 @@ class EventWork(LogWork["TextBatch | EventBatch"]):
             return
         again: RowEvents | ComputedEvents | None = None
         if self.events_again is not None:
+            from mtlmon.checking.computed_rows import ComputedEvents
+
             again = rows_again = self.events_again()
             if isinstance(self.events, ComputedEvents):
                 again = self.events.without_rows(rows_again)

@@ -3,7 +3,7 @@
 A pump drives a `Work`, a log and the monitors that the log goes through, for whatever the command
 reads and writes. A text log and one policy go through a native loop, from bytes to lines
 (`TextWork`). All else (tables, keys, several policies, explanations, reports) is the events of a
-log in a check (`policy_work`), or a log with variables (`row_work`).
+log that judges take (`judging`), or a text log for policies with variables alone (`row_work`).
 """
 
 from __future__ import annotations

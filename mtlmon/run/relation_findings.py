@@ -14,7 +14,7 @@ from mtlmon.relational.reasons import Explainer, Violation, explanation_text
 from mtlmon.relational.reasons.evidence import LISTED as LISTED_ROWS
 from mtlmon.relational.running import HOLDS
 from mtlmon.run.elapsed import Elapsed
-from mtlmon.run.explaining import check_file, explanations_for, is_json
+from mtlmon.run.explaining import explanations_for, is_json
 from mtlmon.run.failure import RunError
 from mtlmon.run.host import WIDTH
 from mtlmon.syntax.printer import to_text
@@ -33,13 +33,11 @@ if TYPE_CHECKING:
     from mtlmon.reporting.histogram import TimeHistogram
     from mtlmon.run.explaining import Explanations
     from mtlmon.run.spec import Log, RunSpec
-    from mtlmon.tables import TableEvents
 
 __all__ = [
     "RelationExplanations",
     "RelationFindings",
     "can_reread",
-    "check_explained",
     "explain",
     "require_rereadable",
     "rows_option",
@@ -72,43 +70,6 @@ def require_rereadable(logs: Mapping[str, os.stat_result], options: RunSpec) -> 
     raise RunError(
         f"cannot {what}: {name} cannot be read a second time; save the log to a file first"
     )
-
-
-def check_explained(
-    options: RunSpec, logs: Mapping[str, os.stat_result], source: TableEvents | None = None
-) -> None:
-    """Fail early if explanations, a report or rows are asked for and not possible.
-
-    Args:
-        options: the options of the run.
-        logs: the status of the log's files by name.
-        source: the tables; None for a text log.
-
-    Raises:
-        RunError: the log cannot be read again, or a file to write has another use.
-        MtlmonError: a package that reports need is not installed.
-    """
-    if options.reporting.report is not None:
-        from mtlmon.run.findings import check_place
-        from mtlmon.support.extras import load_extra
-
-        load_extra("jinja2", "report")
-        others = [
-            *options.log.paths,
-            *options.policies.files,
-            options.output.path,
-            options.reporting.explain_output,
-        ]
-        check_file(options.reporting.report, "the report", others, logs.values())
-        check_place(options.reporting.report)
-    require_rereadable(logs, options)
-    if options.reporting.has_context:
-        from mtlmon.run.context import check_context
-
-        check_context(source, options.log)
-    if options.reporting.explain_output is not None:
-        others = [*options.log.paths, *options.policies.files, options.output.path]
-        check_file(options.reporting.explain_output, "the explanations", others, logs.values())
 
 
 class RelationFindings:

@@ -514,9 +514,9 @@ def check_text(file: PolicyFile, options: RunSpec) -> Steps:
         rows.lines.order = order.lines
         order.memory = memory
     if options.reporting.needs_violations:
-        from mtlmon.run.relation_findings import check_explained
+        from mtlmon.run.findings import check_told
 
-        check_explained(options, {log.name: log.status})
+        check_told(options, {log.name: log.status})
     has_checkpoints = options.checkpoint.path is not None
     verdicts = verdicts_of(options, {log.name: log.status}, keeps=has_checkpoints)
     if options.output.for_people:

@@ -136,7 +136,8 @@ class ValuationTable(AnswerTable):
         ]
 
     def _columns(self, answers: AnswerParts) -> dict[str, pa.Array]:
-        kinds, is_found = answers.kinds, ~np.isin(answers.kinds, (HOLDS, HOLDS_FOR))
+        kinds = answers.kinds
+        is_found = (kinds != HOLDS) & (kinds != HOLDS_FOR)
         columns = self._common(answers.policies, answers.time_stamps, answers.offsets, is_found)
         columns |= zip(self._kinds, self._values.of(answers), strict=True)
         columns["verdict"] = pa.array(kinds != _VIOLATED)

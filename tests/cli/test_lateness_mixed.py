@@ -316,6 +316,20 @@ def test_what_is_refused(options: list[str], words: str, tmp_path: Path, command
     assert command("--lateness", 5, file, log).status < 2
 
 
+def test_answers_are_written_once_if_they_are_explained(tmp_path: Path, command: Command) -> None:
+    """The rows are checked once more for that, which is no output of the run."""
+    file, log = tmp_path / "p.mtl", tmp_path / "log"
+    file.write_text(POLICIES["log"])
+    make_mixed_log(log, random.Random(5), 60)
+    for form in [], ["--output-format", "jsonl"], ["--verdicts", "all"], ["--verdicts", "first"]:
+        wanted = command("--lateness", 9, *form, file, log)
+        assert wanted.status == 1
+        for told in "--explain", "--context=1":
+            done = command("--lateness", 9, *form, told, file, log)
+            assert (done.status, done.output) == (1, wanted.output)
+            assert len(done.errors) > len(wanted.errors)
+
+
 def test_a_run_that_goes_on_has_the_same_kinds_of_policies(
     tmp_path: Path, command: Command
 ) -> None:
