@@ -265,12 +265,13 @@ if TYPE_CHECKING:
     from mtlmon.run import keywords as run_keywords
     from mtlmon.run import preparing as run_preparing
     from mtlmon.run import read_parts as run_read_parts
+    from mtlmon.run.answers import Answer as RunAnswer
     from mtlmon.run.checked_tables import TableCheck, check_tables
     from mtlmon.run.checkpoint import DIGEST_BYTES, MAGIC, CheckpointFile, LogMark
     from mtlmon.run.context import context_lines
     from mtlmon.run.failure import RunError
     from mtlmon.run.files import open_log
-    from mtlmon.run.keywords import CheckOptions, QueryOptions, in_python
+    from mtlmon.run.keywords import CheckOptions, LiveOptions, QueryOptions, in_python
     from mtlmon.run.pump import ALONE_BYTES, WORTH_BYTES, MonitoredText, TextWork
     from mtlmon.run.read_parts import ReadPart
     from mtlmon.run.recognition import format_of, is_enough

@@ -17,6 +17,7 @@ from typing import Literal, get_args
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 import mtlmon
 from mtlmon import RelationalMonitor
@@ -413,6 +414,79 @@ def test_rows_in_rounds_come_and_go() -> None:
             )
 
     _assert_flat(work)
+
+
+class Latest:
+    """The last time of rows as the state of a whole program."""
+
+    def __init__(self, times: NDArray[np.int64], *, fails: bool = False) -> None:
+        self.times = times
+        self.fails = fails
+        self.of: dict[int, bytes] = {}
+
+    def saved(self, slot: int) -> bytes:
+        return self.of.get(slot, b"")
+
+    def load(self, slot: int, state: bytes | None) -> None:
+        self.of[slot] = state or b""
+
+    def move(self, slot: int, target: int) -> None:
+        self.of[target] = self.of.pop(slot)
+
+    def compute(
+        self, slot: int, group: int, chunk: int, start: int, where: bytes, until: int
+    ) -> tuple[int, int]:
+        for place in np.frombuffer(where, np.int64).tolist():
+            self.of[slot] = str(self.times[place]).encode()
+            if self.fails and slot % 2:
+                raise ValueError("the first row")
+        return until, 1
+
+    def cut(self, slot: int, group: int, chunk: int, where: bytes, until: int) -> None:
+        self.compute(slot, group, chunk, 0, where, until)
+
+
+def test_rows_with_states_of_a_whole_program_come_and_go() -> None:
+    count = 60
+    times = np.concatenate([np.arange(count), np.arange(1, count, 7)])
+    traces = np.zeros(len(times), np.uint32)
+    offsets, places = np.arange(len(times)).astype(np.uint64), np.arange(len(times))
+    signs = np.ones(len(times), np.int8)
+
+    def work() -> None:
+        states = Latest(times)
+        history = native.RoundHistory([native.WholeState(states)], None, 4)
+        for part in (slice(0, count), slice(count, len(times))):
+            rows = (traces[part], times[part], offsets[part], places[part], signs[part])
+            history.push(*rows)
+        history.pass_time(0, count + 5)
+        assert history.last_of(0) == count + 5
+        assert [state for *_, state in history.starts()] == [b""]
+        history.touch(0, 1)
+        history.push(*(column[:0] for column in rows))
+        history.forget(count // 2, 3)
+        history.cut(0, count // 2)
+        assert [state for *_, state in history.starts()] == [str(count // 2 - 1).encode()]
+        with pytest.raises(IndexError, match="no such chunk"):
+            history.touch(0, 1000)
+        failing = native.WholeState(Latest(times, fails=True))
+        other = native.RoundHistory([failing], None, 4)
+        other.push(traces[:9], times[:9], offsets[:9], places[:9], signs[:9])
+        with pytest.raises(ValueError, match="the first row"):
+            other.push(traces[:1], times[:1], offsets[:1], places[:1], 0 * signs[:1])
+
+    _assert_flat(work)
+
+
+def test_states_by_trace_are_not_those_of_a_whole_program() -> None:
+    kernel = native.CountWindow(0, 9)
+    kernel.by_trace()
+    history = native.RoundHistory([kernel], lambda *_: None, 4)
+    for ask in (history.starts, lambda: history.pass_time(0, 9), lambda: history.cut(0, 9)):
+        with pytest.raises(ValueError, match="by trace"):
+            ask()
+    with pytest.raises(TypeError, match="the only one"):
+        native.RoundHistory([kernel, native.WholeState(Latest(np.zeros(1, int)))], None, 4)
 
 
 @pytest.mark.parametrize("name", ["History", "RelationalMonitor", "MonPolyMonitor", "Resolution"])

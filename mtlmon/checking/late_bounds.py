@@ -67,21 +67,20 @@ _MOST_SPANS = 17
 _SPAN_BYTES = 2_048
 # The words of a pending time-point in a state.
 _WORDS = 3
-# What the chunks of rows take, as `ChunkedRows` has them: the rows of a chunk at least, what a row
-# takes beside its columns and atoms, its share of the state, and a chunk itself.
-_SPACING = 256
+# What the chunks of rows take, as `RoundRows` has them: what a row takes beside its columns and
+# atoms, and the rows of a chunk at least where it has a state of the whole program, with the share
+# of the state of a row, and what such a chunk itself takes.
 _NAME_BYTES = 20
-_STATE_BYTES = 32
+_SPACING = 1024
+_STATE_BYTES = 24
 _CHUNK_BYTES = 1024
-# The same as `RoundRows` has them: the rows of the first chunk of a trace that could be forgotten,
-# what a row takes there with its share of states and chunks, and a trace itself. As many rows as
-# there are, and some more, are kept although they have gone.
+# The same where each trace has states: the rows of the first chunk of a trace that could be
+# forgotten, what a row takes with its share of states and chunks, and a trace itself. As many rows
+# as there are, and some more, are kept although they have gone.
 _ROWS_OF_TRACE = 16
 _PLACE_BYTES = 100
 _TRACE_BYTES = 400
 _SPARE_ROWS = 4_096
-# How many groups of traces there are at most.
-_MOST_GROUPS = 128
 # A tick takes its time and its trace.
 _TICK_BYTES = 12
 # The bytes of an id: in a dictionary of Python with room for more, with its number and what is
@@ -278,13 +277,13 @@ def late_rows_kept(
             return Kept(name, words, None, None, counted.reason)
         of_changes += counted.number * (_TICK_BYTES + len(names))
 
-    def kept(rows: int, traces: int, groups: int, state: int) -> int:
+    def kept(rows: int, traces: int, state: int) -> int:
         # the history that admits rows knows each by a number
         own = rows * event_bytes(1) + traces * (of_ticks + trace_bytes(1))
-        # the first chunk of a group, or of a trace, may have rows that could be forgotten
-        held = rows + groups * _SPACING + state // _STATE_BYTES
-        shared = held * (of_row + _STATE_BYTES + _CHUNK_BYTES // _SPACING)
-        shared += groups * _CHUNK_BYTES + 2 * state
+        # the first chunk of all rows, or of a trace, may have rows that could be forgotten
+        held = rows + _SPACING + state // _STATE_BYTES
+        shared = held * (_PLACE_BYTES + _CHUNK_BYTES // _SPACING)
+        shared += (2 * held + _SPARE_ROWS) * of_row + _CHUNK_BYTES + 3 * state
         held = rows + min(traces, rows) * _ROWS_OF_TRACE
         by_trace = held * _PLACE_BYTES + (2 * held + _SPARE_ROWS) * of_row
         # a trace has a state at its end, one where it is computed again, and one between chunks
@@ -295,7 +294,7 @@ def late_rows_kept(
     for one in states:
         if one.per_key is None:
             return Kept(name, words, None, None, one.reason)
-    per_key = kept(rows, 1, 1, sum(size for size in of_states if size is not None))
+    per_key = kept(rows, 1, sum(size for size in of_states if size is not None))
     words = f"{rows:,} {words}"
     all_rows = load.rows(lateness)
     if load.traces is None or all_rows is None:
@@ -305,8 +304,7 @@ def late_rows_kept(
         if one.total is None:
             return Kept(name, words, per_key, None, one.reason)
         total += min(one.total, load.traces * (one.per_key or 0))
-    groups = min(load.traces, _MOST_GROUPS)
-    return Kept(name, words, per_key, kept(all_rows, load.traces, groups, total))
+    return Kept(name, words, per_key, kept(all_rows, load.traces, total))
 
 
 def ids_kept(load: Load, lateness: int, *, depends: bool) -> Kept:

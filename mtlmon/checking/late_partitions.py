@@ -40,7 +40,6 @@ from mtlmon.history.following import (
 )
 from mtlmon.relations.touching import TouchedRows
 from mtlmon.streams.late_computing import Computer
-from mtlmon.streams.late_rows import ChunkedRows
 from mtlmon.streams.late_snapshots import rows_as_bytes, rows_of_bytes
 from mtlmon.streams.named_rows import NO_NAMES, Names, Rows, joined
 from mtlmon.streams.round_rows import RoundRows
@@ -63,15 +62,10 @@ if TYPE_CHECKING:
 
 __all__ = ["LatePartition"]
 
-# So many traces have chunks of their own, so that a late row concerns no other trace. The others
-# share chunks, so many of them as well, which bounds what a batch costs.
-# PERF: 256 took 6.0 s for 100,000 rows of a thousand keys that look values up in a relation of the
-# rows, 64 takes 2.1 s, and 16 takes 1.3 s; with a window only, 0.94, 0.77 and 0.76 s. A tenth of
-# the rows late changed these little. But a stream that remembers without bound is computed again
-# for all keys of a group, up to the next row of the late one's.
-_GROUPS = 64
-# How many groups a batch looks at for rows to forget, beside those that it has rows of.
-_SWEPT_GROUPS = 64
+# How many traces a batch looks at for rows to forget, beside those that it has rows of.
+_SWEPT_TRACES = 64
+# So many chunks of a trace there are at least within the lateness where rows look values up.
+_SPANS = 4
 # The pool is made smaller when it has so many more rows than wait.
 _SPARE_ROWS = 4096
 _NO_COLUMN = "\0"
@@ -110,7 +104,7 @@ class LatePartition:
         relations: the relations of the log's rows that its rows and ticks depend on; if there are
             any, the rows of a time-stamp are judged once time has passed it.
         columns: finds the columns of the log that these read, once rows are known.
-        spacing: as for `ChunkedRows`.
+        spacing: as for `RoundRows`.
         origins: gets the rows that time-points come from, if they are wanted.
 
     Attributes:
@@ -152,11 +146,8 @@ class LatePartition:
         self.atoms = (*plain, *computed)
         self.leader = LeadingHistory(lateness=lateness, wait=wait, clock=clock, equality=equality)
         self._computer: Computer | None = None
-        # the rows, with a state for each trace, or else for groups of traces
         self._rounds: RoundRows | None = None
-        self._groups: dict[int, ChunkedRows] = {}
-        # their numbers, and the next one to look at for rows to forget
-        self._numbers: list[int] = []
+        # the next trace to look at for rows to forget
         self._swept = 0
         self._trace_count = 0
         self._pool = RowPool(has_origins=origins is not None)
@@ -172,7 +163,7 @@ class LatePartition:
         self._revised: Revised | None = None
         # how far time has passed at the end of the log
         self._end: int | None = None
-        self._ticks: dict[When, list[ChangedTicks]] = {}
+        self._ticks: dict[When, ChangedTicks] = {}
         # whether no rows come any more at all, and below what no row waits for one that can come
         self._lets_go = False
         self._known_below = 0
@@ -351,127 +342,68 @@ class LatePartition:
     ) -> tuple[Rows, list[Rows]]:
         """Compute the atoms of new rows; return them, and others whose atoms have changed."""
         held = rows.held.copy()
-        changed: list[Rows] = []
         staying = np.flatnonzero(flags & IS_GONE == 0)
         # in the order of time; those of a trace and time-stamp keep theirs
         staying = staying[np.argsort(rows.time_stamps[staying], kind="stable")]
-        if self._has_rounds:
-            new = rows.taken(staying)
-            held[staying], changed = self._in_rounds().update(new, gone)
-            self._forget_rounds(new.traces)
-            return rows._replace(held=held), changed
-        groups = self._groups_of(rows.traces[staying])
-        leaving = self._groups_of(gone.traces)
         touching = None
-        touched = np.unique(np.concatenate([groups, leaving])).tolist()
         concerning = [one for one in changed_records if one.relation in self.relations]
         if concerning:
             assert self._streams is not None
             look_ups = self._streams.look_ups(self._partition)
             touching = TouchedRows(concerning, look_ups, self._streams.environment)
-            touched = sorted({*touched, *self._numbers})
-        for number in touched:
-            group = self._group(number)
-            own = staying if len(touched) == 1 else staying[groups == number]
-            is_leaving = leaving == number
-            names = Names(*(column[is_leaving] for column in gone))
-            held[own], others = group.update(rows.taken(own), names, touching)
-            changed += others
-        self._pass_time()
-        self._forget(touched)
+        new = rows.taken(staying)
+        rounds = self._in_rounds()
+        held[staying], changed = rounds.update(new, gone, touching)
+        rounds.pass_time(self.known_below if self._end is None else self._end)
+        if self._lets_go:
+            rounds.let_go()
+        self._ticks = rounds.taken_ticks()
+        self._forget(new.traces)
         return rows._replace(held=held), changed
-
-    @property
-    def _has_rounds(self) -> bool:
-        """Whether each trace has a state of its own.
-
-        Rows at which time passes without a row, which wait or look something up do not.
-        """
-        assert self._computer is not None
-        return not self.relations and self._computer.program.can_be_by_trace
 
     def _in_rounds(self) -> RoundRows:
         if self._rounds is None:
             assert self._computer is not None
-            self._rounds = RoundRows(self._computer, self._spacing)
+            self._rounds = RoundRows(
+                self._computer,
+                self._spacing,
+                # relations are known as far back as the chunks that can be computed again
+                span=self._lateness // _SPANS if self.relations else -1,
+                has_own_times=self._clock == "key",
+            )
         return self._rounds
 
-    def _forget_rounds(self, touched: NDArray[np.uint32]) -> None:
+    def _forget(self, touched: NDArray[np.uint32]) -> None:
         """Forget rows of traces that have new ones, and of some others."""
         assert self._rounds is not None
+        # relations are known as far back as rows are computed again
+        reach_back = self._lateness if self.relations else None
         self._trace_count = max(self._trace_count, int(touched.max(initial=0)) + 1)
         if self._clock == "all":
             bound = self.leader.admits_from(0)
             if bound is not None:
-                self._rounds.forget(bound, len(touched))
+                self._rounds.forget(bound, len(touched), reach_back)
             return
-        bounds = [
-            (number, bound)
-            for number in self._with_swept(np.unique(touched).tolist(), range(self._trace_count))
+        bounds = {
+            number: bound
+            for number in self._with_swept(np.unique(touched).tolist())
             if (bound := self.leader.admits_from(number)) is not None
-        ]
-        self._rounds.forget_some([number for number, _ in bounds], [bound for _, bound in bounds])
+        }
+        self._rounds.forget_some(list(bounds), list(bounds.values()), reach_back)
 
-    def _pass_time(self) -> None:
-        """Compute the ticks that time has passed, and take what has become of ticks."""
-        self._ticks = {}
-        assert self._computer is not None
-        if not self._computer.program.has_ticks and not self._computer.waiting:
-            return
-        limit = self.known_below if self._end is None else self._end
-        for group in self._groups.values():
-            group.pass_time(limit)
-            if self._lets_go:
-                group.let_go()
-            for period, changed in group.tick_changes.taken().items():
-                self._ticks.setdefault(period, []).append(changed)
-
-    def _group(self, number: int) -> ChunkedRows:
-        group = self._groups.get(number)
-        if group is None:
-            assert self._computer is not None
-            is_shared = self._clock == "all" and number >= _GROUPS
-            divisor = _GROUPS if is_shared else None
-            first = number - _GROUPS if is_shared else number
-            group = ChunkedRows(self._computer, divisor, self._spacing, first)
-            self._groups[number] = group
-            self._numbers.append(number)
-        return group
-
-    def _groups_of(self, traces: NDArray[np.uint32]) -> NDArray[np.int64]:
-        """The numbers of the groups that traces belong to.
-
-        Keys that have their own times have no common order, so each of them is alone.
-        """
-        wide = traces.astype(np.int64)
-        if self._clock == "key":
-            return wide
-        return np.where(wide < _GROUPS, wide, _GROUPS + wide % _GROUPS)
-
-    def _forget(self, touched: Sequence[int]) -> None:
-        """Forget rows of groups that were touched, and of some others."""
-        for number in self._with_swept(touched, self._numbers):
-            bound = self.leader.admits_from(number if self._clock == "key" else 0)
-            if bound is not None:
-                # relations are known as far back as rows are computed again
-                reach_back = self._lateness if self.relations else None
-                self._groups[number].forget(bound, reach_back)
-
-    def _with_swept(self, touched: Sequence[int], numbers: Sequence[int]) -> set[int]:
-        """The numbers of what was touched, and some other ones, another part each time."""
-        others = [
-            numbers[(self._swept + k) % len(numbers)]
-            for k in range(min(_SWEPT_GROUPS, len(numbers)))
-        ]
-        self._swept = (self._swept + len(others)) % max(1, len(numbers))
+    def _with_swept(self, touched: Sequence[int]) -> set[int]:
+        """The numbers of the traces that were touched, and some others, another part each time."""
+        count = self._trace_count
+        others = [(self._swept + k) % count for k in range(min(_SWEPT_TRACES, count))]
+        self._swept = (self._swept + len(others)) % max(1, count)
         return {*touched, *others}
 
     @property
     def computed_from(self) -> int:
         """The time below which no row or tick is computed again, nor comes or goes."""
-        starts = [group.first_start for group in self._groups.values()]
-        known = [start for start in starts if start is not None]
-        return min([self.leader.admits_from() or 0, *known])
+        start = None if self._rounds is None else self._rounds.first_start
+        bound = self.leader.admits_from() or 0
+        return bound if start is None else min(bound, start)
 
     @property
     def told(self) -> tuple[NDArray[np.bool_], Revised]:
@@ -502,7 +434,7 @@ class LatePartition:
             history: the history.
             period: the period of its ticks, or the changes that they are.
         """
-        changed = self._ticks.get(period, [])
+        changed = [self._ticks[period]] if period in self._ticks else []
         places, count = self._places_at(history, period)
         passed = [one for one in self._passed if one is not None]
         tell_ticks(history, changed, passed, places, count, has_keys=self._has_keys)
@@ -515,7 +447,7 @@ class LatePartition:
             history: the history.
             kind: for what they wait.
         """
-        changed = self._ticks.get(kind, [])
+        changed = [self._ticks[kind]] if kind in self._ticks else []
         places, count = self._places_at(history, kind)
         tell_waiting(
             history, self._steps, changed, self._gone, places, count, has_keys=self._has_keys
@@ -532,20 +464,19 @@ class LatePartition:
         """The time below which no row waits for one that can still come."""
         bound = self.leader.admits_from()
         if bound is not None:
-            known = [group.known_below(bound) for group in self._groups.values()]
-            self._known_below = max(self._known_below, min([bound, *known]))
+            known = bound if self._rounds is None else self._rounds.known_below(bound)
+            self._known_below = max(self._known_below, known)
         return self._known_below
 
     @property
     def waiting_count(self) -> int:
         """How many rows wait for later values."""
-        return sum(group.waiting_count for group in self._groups.values())
+        return 0 if self._rounds is None else self._rounds.waiting_count
 
     @property
     def earliest_waiting(self) -> tuple[int, int] | None:
         """Time-stamp and offset of the earliest of these rows; None if there is none."""
-        names = (group.earliest_waiting for group in self._groups.values())
-        return min((one for one in names if one is not None), default=None)
+        return None if self._rounds is None else self._rounds.earliest_waiting
 
     # ---- snapshots -------------------------------------------------------------------------
 
@@ -555,7 +486,6 @@ class LatePartition:
         head: dict[str, Any] = {
             "known": self._contents.parts(),
             "known_below": self._known_below,
-            "groups": [],
         }
         states: list[bytes] = []
         rows: list[Rows] = [waiting]
@@ -563,18 +493,12 @@ class LatePartition:
             head["held"] = self._held.flags.tolist()
             rows.append(self._held.rows)
         if self._computer is not None:
-            self._computer.park()
             states.append(self._computer.first_state)
         if self._rounds is not None:
-            state, placed = self._rounds.parts()
-            head["placed"] = 0 if placed is None else len(placed.time_stamps)
-            states.append(state)
+            facts, own, placed = self._rounds.parts()
+            head["facts"], head["placed"] = facts, 0 if placed is None else len(placed.time_stamps)
+            states += own
             rows += [] if placed is None else [placed]
-        for number, group in self._groups.items():
-            facts, own_states, own_rows = group.parts()
-            head["groups"].append([number, facts])
-            states += own_states
-            rows += own_rows
         schema = None if self._streams is None else self._streams.schema
         parts = [
             json.dumps(head).encode(),
@@ -618,26 +542,18 @@ class LatePartition:
         self._computer = Computer(self._streams, self._partition, len(self._plain))
         self._computer.first_state, *states = states
         if "placed" in head:
-            state, *states = states
             last = first + head["placed"]
-            self._in_rounds().restore(state, rows.between(first, last) if head["placed"] else None)
-            first = last
-        for number, facts in head["groups"]:
-            last = first + sum(count for _, count, *_ in facts["chunks"])
-            size = 3 + len(facts["chunks"])
-            self._group(number).restore(facts, states[:size], rows.between(first, last))
-            states = states[size:]
-            first = last
+            placed = rows.between(first, last) if head["placed"] else None
+            self._in_rounds().restore(head["facts"], states, placed)
 
     # ---- what is known ---------------------------------------------------------------------
 
     @property
     def byte_count(self) -> int:
         """The number of bytes that rows and states take, about."""
-        of_groups = sum(group.byte_count for group in self._groups.values())
-        of_groups += 0 if self._rounds is None else self._rounds.byte_count
+        of_rounds = 0 if self._rounds is None else self._rounds.byte_count
         of_held = 0 if self._held is None else self._held.rows.byte_count
-        return self.leader.counters["held_bytes"] + self._pool.byte_count + of_held + of_groups
+        return self.leader.counters["held_bytes"] + self._pool.byte_count + of_held + of_rounds
 
 
 def _texts_of(rows: Rows) -> Iterator[str]:

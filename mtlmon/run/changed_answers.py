@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mtlmon.relational.output.changed_lines import ChangedAnswerLines
     from mtlmon.run.policy_work import Source
     from mtlmon.run.spec import RunSpec
-    from mtlmon.tables.change_tables import Answers
+    from mtlmon.tables.answer_table import AnswerTable
     from mtlmon.tables.outputs import RowOutput
     from mtlmon.tables.valuations import ValuationTable
 
@@ -149,7 +149,7 @@ class ChangesOutput:
         continue_table(output, self.size, self.options)
         return output
 
-    def columns(self) -> Answers:
+    def columns(self) -> AnswerTable:
         """Return what creates the columns of verdicts and answers."""
         from mtlmon.tables.change_tables import CHANGE_COLUMNS
 
@@ -166,13 +166,9 @@ class ChangesOutput:
             facts=PolicyFacts(plain.policies),
             more=CHANGE_COLUMNS,
         )
-        if self.check.answers is None:
-            return verdicts
-        from mtlmon.tables.joined_verdicts import JoinedTable
-
-        joined = JoinedTable(verdicts)
-        joined.valuations = self.valuations()
-        return joined
+        if self.check.answers is not None:
+            verdicts.add(self.valuations())
+        return verdicts
 
     def valuations(self) -> ValuationTable:
         """Return what creates the columns of answers."""

@@ -13,7 +13,7 @@ from mtlmon.engine.native import MemoryLimit
 from mtlmon.policy import PolicyFile
 from mtlmon.run.changed_answers import ChangelogOutput, ChangesOutput
 from mtlmon.run.failure import VIOLATION, RunError
-from mtlmon.run.files import open_log, verdicts_of
+from mtlmon.run.files import open_text_log, verdicts_of
 from mtlmon.run.in_order import Reasons, require_explainable
 from mtlmon.run.late_rows import LateFile, corrected_order, late_file
 from mtlmon.run.late_work import (
@@ -219,7 +219,7 @@ def open_text(
         relations: those with variables; None if there are none.
         memory: how much memory may be held.
     """
-    log = open_log(options.log.path)
+    log = open_text_log(options.log)
     atoms: Sequence[str] = ()
     if plain is not None:
         needed, on_error = plain.atoms_of_partitions, options.log.on_error

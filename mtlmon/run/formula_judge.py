@@ -179,7 +179,7 @@ class FormulaJudge(Judge):
         from mtlmon.tables.violations import Judged
 
         table = cast("VerdictTable", cast("BatchOutput[VerdictRows]", self.output).table)
-        return Judged(self.check.policies, "message", keys=table.key_columns)
+        return Judged(self.check.policies, table.message, keys=table.key_columns)
 
     def require_violations(self) -> None:
         if not self.check.has_all_violations:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mtlmon.checking import TextLog
@@ -366,6 +365,8 @@ class PolicyWork(EventWork):
 
     def write_report(self, seconds: float, *, is_interrupted: bool) -> None:
         """Write the report on a run that took so many seconds, by the order of the file."""
+        from dataclasses import replace
+
         from mtlmon.reporting import ReportData
         from mtlmon.run.findings import save_report
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from mtlmon.engine.guarding import Guard, guarded
 from mtlmon.errors import FormulaError, LogError, MtlmonError, RunError
-from mtlmon.run.answers import Answer
+from mtlmon.run.answers import Answer, one_table
 from mtlmon.run.explaining import Explanations
 from mtlmon.run.failure import VIOLATION, ClosedPipe
 from mtlmon.run.host import Host
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     Policies = PolicyFile | Formula | str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
-__all__ = ["Program", "Run", "advised", "check", "started", "with_events"]
+__all__ = ["Program", "Run", "advised", "check", "run_of", "started", "with_events"]
 
 
 class Program(Host):
@@ -340,19 +340,10 @@ class Run(NotCopied):
         """
         if self._spec.output.path is not None:
             raise RunError(f"the answers are written to {self._spec.output.path}: leave output out")
-        import pyarrow as pa
-
-        tables = [pa.Table.from_batches([batch]) for batch in self.batches()]
+        batches = list(self.batches())
         self._require_whole()
         output = self._host.output
-        schema = None if output is None else output.schema
-        if not tables:
-            return pa.table({}) if schema is None else schema.empty_table()
-        try:
-            return pa.concat_tables(tables, promote_options="permissive")
-        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-            reason = " ".join(str(error).split())
-            raise RunError(f"a column changes its type: take batches() ({reason})") from None
+        return one_table(batches, None if output is None else output.schema)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """Hand all answers that are left over to others, as `pa.table` and Polars ask for them."""
@@ -475,7 +466,18 @@ def started(
     """Return what a `Run` is made of; `function` is what was called, in errors."""
     host = Program()
     spec = spec_of(function, options, host)
-    spec = with_events(spec, events)
+    return run_of(policies, with_events(spec, events), host)
+
+
+def run_of(
+    policies: Policies, spec: RunSpec, host: Program
+) -> tuple[RunSpec, Steps, Program, _Found | None]:
+    """Return what a `Run` is made of: policies on the log of the options.
+
+    Raises:
+        RunError: options contradict each other, or a policy file cannot be read.
+        MtlmonError: a policy is not valid.
+    """
     with advised(spec):
         known, spec = _given_policies(policies, spec)
         spec = require_consistent(spec)

@@ -17,7 +17,7 @@ from mtlmon.checking.policy_facts import PolicyFacts
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.policy import Policy, PolicyFile
 from mtlmon.run.failure import SIGNALLED, VIOLATION, RunError
-from mtlmon.run.files import STANDARD_INPUT, open_log, position_of_input, verdicts_of
+from mtlmon.run.files import STANDARD_INPUT, open_text_log, position_of_input, verdicts_of
 from mtlmon.run.formula_judge import FormulaJudge
 from mtlmon.run.host import REPORT_SECONDS
 from mtlmon.run.judging import PolicyWork
@@ -188,7 +188,7 @@ def check_in_order(
         max_memory=memory,
         threads=options.limits.threads,
         other_keys=other_keys,
-        passes_time=options.times.idle is not None,
+        passes_time=options.passes_time,
         counts_triggered=wants_triggered(among, options),
         rows=options.output.rows or (for_people and knows_rows(among, options.log)),
     )
@@ -501,7 +501,7 @@ def open_text_source(
     """
     if order is not None:
         order.memory = check.memory
-    log = open_log(options.log.path)
+    log = open_text_log(options.log)
     atoms, streams = text_atoms(
         check.atoms,
         check.atoms_of_partitions,

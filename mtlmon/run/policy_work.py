@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from mtlmon.checking import TextLog
 from mtlmon.checking.computed_rows import ComputedEvents
+from mtlmon.checking.sources import NothingYet
 from mtlmon.run.event_parts import EventPart
 from mtlmon.run.failure import RunError
 from mtlmon.run.report import plural
@@ -123,7 +124,14 @@ class LogWork(ABC, Generic[_Batch]):
 
     def read(self) -> Iterator[None]:
         """Check the log up to a last row without a line feed; yield now and then."""
-        while not self.is_stopped and (batch := self.next_batch()) is not None:
+        while not self.is_stopped:
+            try:
+                batch = self.next_batch()
+            except NothingYet:
+                yield
+                continue
+            if batch is None:
+                return
             if batch.is_tail:
                 self.tail = batch
                 return

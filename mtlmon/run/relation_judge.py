@@ -29,7 +29,6 @@ from mtlmon.run.relations import Check, engine_for, points_at_once
 from mtlmon.run.report import plural
 from mtlmon.run.table_output import answer_output, continue_table
 from mtlmon.support.snapshot_parts import sized, take_sized
-from mtlmon.tables.joined_verdicts import JoinedTable
 from mtlmon.tables.relation_traces import RelationTraces
 from mtlmon.tables.relations import shown_arguments
 from mtlmon.tables.valuations import valuation_table
@@ -66,10 +65,11 @@ if TYPE_CHECKING:
     from mtlmon.run.relations import Output
     from mtlmon.run.spec import RunSpec
     from mtlmon.tables import TableEvents
+    from mtlmon.tables.answer_table import AnswerTable
     from mtlmon.tables.event_batch import EventBatch
     from mtlmon.tables.outputs import RowOutput
     from mtlmon.tables.relations import RelationRows
-    from mtlmon.tables.verdicts import VerdictTable
+    from mtlmon.tables.valuations import ValuationTable
 
 __all__ = ["RelationJudge"]
 
@@ -116,7 +116,8 @@ class RelationJudge(Judge):
         self.names = used_atoms(file)
         # what others write to as well, if it is a table, and that table
         self.output: Output | None = None
-        self.table: JoinedTable | None = None
+        self.table: AnswerTable | None = None
+        self.valuations: ValuationTable | None = None
         self.engine: Engine | None = None
         self.check: Check | None = None
         self.analysis: Analysis | None = None
@@ -134,11 +135,11 @@ class RelationJudge(Judge):
                 file, self.shown, None if others is None else others.columns
             )
 
-    def share(self, verdicts: VerdictTable) -> RowOutput[Any]:
-        """Write to one table with policies without variables; return what writes it."""
-        self.table = JoinedTable(verdicts)
-        self.output = answer_output(self.table, self.options.output)
-        return self.output
+    def share(self, table: AnswerTable) -> RowOutput[Any]:
+        """Write to the table of policies without variables as well; return what writes it."""
+        self.table = table
+        output = self.output = answer_output(table, self.options.output)
+        return output
 
     def prepared(self) -> Engine:
         """Return the engine, although no row may have shown the types of columns."""
@@ -171,7 +172,8 @@ class RelationJudge(Judge):
             if self.table is not None:
                 rows = self.check.point_rows if options.output.rows else None
                 wanted = options.judging.verdicts
-                self.table.valuations = valuation_table(engine.plan, times, wanted, rows)
+                self.valuations = valuation_table(engine.plan, times, wanted, rows)
+                self.table.add(self.valuations)
             if tables is not None:
                 assert self.traces is not None
                 self.rows = self.check.rows_of(self.traces, tables.key_tables)
@@ -242,7 +244,10 @@ class RelationJudge(Judge):
     def position(self) -> int:
         if self.rows is not None:
             return self.rows.row_count
-        return 0 if self.restored is None else int(self.restored[0].partition(b" ")[0])
+        if self.restored is None:
+            return 0
+        source = take_sized(self.restored[0])[0] if self.holds_rows else self.restored[0]
+        return int(source.partition(b" ")[0])
 
     @property
     def writer(self) -> Writer:
@@ -381,7 +386,7 @@ class RelationJudge(Judge):
         check, table = self.known(), self.table
         if table is None:
             return check.judged()
-        return Judged(self.file.policies, table.message, table.valuations, table.keys)
+        return Judged(self.file.policies, table.message, self.valuations, table.key_columns)
 
     def has_violation(self) -> bool:
         return self.check is not None and self.check.has_violation(self.file)
@@ -492,8 +497,13 @@ class RelationJudge(Judge):
         if self.rows is None:
             return b""
         kept = self.rows.snapshot()
-        # alone, rows that wait for others of their time-stamp are behind the position
-        return sized(kept) + self.rows.held_rows() if self.has_others else kept
+        # otherwise, rows that wait for others of their time-stamp are behind the position
+        return sized(kept) + self.rows.held_rows() if self.holds_rows else kept
+
+    @property
+    def holds_rows(self) -> bool:
+        """Whether rows that wait for others of their time-stamp are part of a snapshot."""
+        return self.has_others or self.options.log.given is not None
 
     def restore(self, snapshot: bytes, output_size: int) -> None:
         source, run = restored_source(snapshot, self.options)
@@ -512,12 +522,10 @@ class RelationJudge(Judge):
         check = self.known()
         restore_check(check, run)
         assert self.rows is not None
-        if not self.has_others:
-            self.rows.restore(source)
-            continue_table(check.output, output_size, self.options)
-            return
-        kept, held = take_sized(source)
+        kept, held = take_sized(source) if self.holds_rows else (source, b"")
         self.rows.restore(kept)
         self.rows.restore_held(held)
-        assert self.waiting is not None
+        if self.waiting is None:
+            continue_table(check.output, output_size, self.options)
+            return
         self.waiting.restore(event_count, check.run.point_count, self.rows.held_stamp)

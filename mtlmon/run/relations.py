@@ -23,7 +23,7 @@ from mtlmon.relational.vacuity import is_violated, matched_by_policy, unmatched
 from mtlmon.run.context import texts_of_log
 from mtlmon.run.endings import tell_untriggered
 from mtlmon.run.failure import VIOLATION, RunError
-from mtlmon.run.files import open_log, position_of_input, verdicts_of
+from mtlmon.run.files import open_text_log, position_of_input, verdicts_of
 from mtlmon.run.late_rows import text_order
 from mtlmon.run.policies import write_report_in_time
 from mtlmon.run.recognition import format_advice
@@ -500,7 +500,7 @@ def check_text(file: PolicyFile, options: RunSpec) -> Steps:
     engine = engine_for(file, analysis, options)
     made = engine.plan
     order = text_order(options)
-    log = open_log(options.log.path, order)
+    log = open_text_log(options.log, order)
     if not isinstance(engine, RelationalEngine):
         # a reader of a pipe waits for answers, and a checkpoint for all of them
         has_rows = options.tracks_rows or options.output.for_people

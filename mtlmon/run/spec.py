@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from mtlmon.run.host import Host
     from mtlmon.support.option_names import OptionNames
     from mtlmon.syntax.durations import Duration
+    from mtlmon.tables.given import GivenRows
     from mtlmon.tables.outputs import BatchOutput
+    from mtlmon.text.given import GivenText
 
     Verdicts = Literal["all", "boolean", "false", "first", "none"]
 
@@ -71,8 +73,10 @@ class Log(Frozen):
         paths: the names of files, with `-` for standard input.
         tables: instead of files, or among them, tables and data frames.
         keys: the columns of keys, as they are given.
+        given: what a program gives as it comes, instead of files and tables; None if it does not.
     """
 
+    given: GivenRows | GivenText | None = None
     paths: Sequence[str] = ()
     tables: Sequence[Any] = ()
     follow: str | None = None
@@ -300,6 +304,11 @@ class RunSpec(Frozen):
     output: Output = Output()
     reporting: Reporting = Reporting()
     checkpoint: Checkpoint = Checkpoint()
+
+    @property
+    def passes_time(self) -> bool:
+        """Whether time can pass without rows."""
+        return self.times.idle is not None or self.log.given is not None
 
     @property
     def tracks_rows(self) -> bool:

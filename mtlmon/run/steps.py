@@ -87,7 +87,7 @@ def steps_of(file: Formula | PolicyFile, options: RunSpec) -> Steps:
 
 def can_be_direct(options: RunSpec) -> bool:
     """Whether the output of a single policy may be written as the log is read."""
-    if options.log.is_table or options.times.idle is not None:
+    if options.log.is_table or options.passes_time:
         return False
     return options.output.format in ("text", "jsonl")
 

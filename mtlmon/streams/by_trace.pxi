@@ -26,6 +26,22 @@ cdef struct Rings:
     uint32_t *spare                 # one more than the index of a free ring, by its class
 
 
+cdef int init_rings(Rings *rings) except -1:
+    """Make room for no trace yet."""
+    resized(<void **> &rings.of, 1, sizeof(Ring))
+    resized(<void **> &rings.spare, RING_CLASSES, sizeof(uint32_t))
+    memset(rings.spare, 0, RING_CLASSES * sizeof(uint32_t))
+    return 0
+
+
+cdef int resize_rings(Rings *rings, uint32_t traces, uint32_t room) except -1:
+    """Give so many traces more room, if there are rings at all."""
+    if rings.of != NULL:
+        resized(<void **> &rings.of, room, sizeof(Ring))
+        memset(rings.of + traces, 0, (room - traces) * sizeof(Ring))
+    return 0
+
+
 cdef inline size_t ring_index(const Ring *ring, uint32_t position) noexcept nogil:
     return ring.base + <size_t> (position & (ring.room - 1))
 

@@ -39,6 +39,7 @@ cdef class Fold(Kernel):
     cdef uint8_t *found         # whether there is a value
     cdef Journal journal
     cdef uint64_t marked_end, marked_entry
+    cdef Rings rings            # for states by trace: those of a trace that are not old enough yet
 
     def __cinit__(self, str kind not None, bint is_float, int64_t lower, bint is_text=False):
         self.kind = queue_kind(kind)
@@ -51,6 +52,8 @@ cdef class Fold(Kernel):
 
     def __dealloc__(self):
         free_rows(&self.rows)
+        free(self.rings.of)
+        free(self.rings.spare)
         free_panes(&self.panes)
         free(self.codes)
         free(self.found)
@@ -63,6 +66,7 @@ cdef class Fold(Kernel):
             room = room_for(traces, self.traces)
         reserve_panes(&self.panes, &self.rows, self.traces, room, rows)
         if traces > self.traces:
+            resize_rings(&self.rings, self.traces, room)
             resized(<void **> &self.codes, room, sizeof(int64_t))
             resized(<void **> &self.found, room, 1)
             memset(self.codes + self.traces, 0, (room - self.traces) * sizeof(int64_t))
@@ -197,6 +201,7 @@ cdef class Fold(Kernel):
         return (
             rows_bytes(&self.rows) + panes_bytes(&self.panes, self.traces)
             + self.traces * (sizeof(int64_t) + 1) + self.journal.room * sizeof(Change)
+            + (self.traces * sizeof(Ring) if self.rings.of != NULL else 0)
         )
 
     def most_bytes(self, traces, rows, rows_of_trace, batch):
@@ -207,23 +212,51 @@ cdef class Fold(Kernel):
             + 2 * (rows + batch) * sizeof(Change)
         )
 
-    # ---- states by trace: the code of the value, if there is one -------------------------------
+    # ---- states by trace -----------------------------------------------------------------------
+
+    # With an age, the number of rows that are not old enough, their times and their codes; then the
+    # code of the value, if there is one.
 
     cdef bint has_states_by_trace(self):
-        return self.lower == 0 and self.panes.width == 0
+        return self.panes.width == 0
+
+    cdef int begin_by_trace(self) except -1:
+        if self.lower:
+            resize_rows(&self.rows, LEAST_ROWS)
+            init_rings(&self.rings)
+        return 0
+
+    cdef inline void fold_by_trace(self, uint32_t trace, int64_t code) noexcept nogil:
+        if self.is_wanted(trace, code):
+            self.codes[trace] = code
+            self.found[trace] = 1
 
     cdef int put_by_trace(
         self, int64_t time_stamp, uint32_t trace, int64_t value
     ) except -1 nogil:
         cdef int64_t code = order_code(self.kind, self.is_float, self.is_text, value)
-        if self.is_wanted(trace, code):
-            self.codes[trace] = code
-            self.found[trace] = 1
+        if self.lower:
+            return push_in_ring(&self.rings, &self.rows, trace, time_stamp, code)
+        self.fold_by_trace(trace, code)
+        return 0
+
+    cdef int pass_trace(self, uint32_t trace, int64_t moment) except -1 nogil:
+        cdef Ring *ring
+        cdef size_t index
+        if self.lower:
+            ring = &self.rings.of[trace]
+            while ring.start != ring.end:
+                index = ring_index(ring, ring.start)
+                if self.rows.time_stamps[index] > moment - self.lower:
+                    break
+                self.fold_by_trace(trace, self.rows.values[index])
+                ring.start += 1
         return 0
 
     cdef int get_by_trace(
         self, int64_t time_stamp, uint32_t trace, int64_t *value
     ) except -1 nogil:
+        self.pass_trace(trace, time_stamp)
         value[0] = cell_of_code(self.kind, self.is_float, self.is_text, self.codes[trace])
         return self.found[trace]
 
@@ -231,31 +264,76 @@ cdef class Fold(Kernel):
         return step_by_trace(self, columns)
 
     cdef inline void expect_early(self, uint32_t trace) noexcept nogil:
-        pass
+        if self.lower:
+            prefetch(&self.rings.of[trace])
 
     cdef inline void expect_by_trace(self, uint32_t trace) noexcept nogil:
         self.expect(trace)
+        if self.lower:
+            expect_ring(&self.rings, &self.rows, trace)
 
     cdef size_t state_words(self, uint32_t trace) noexcept nogil:
-        return self.found[trace]
+        if self.lower == 0:
+            return self.found[trace]
+        return 1 + 2 * ring_count(&self.rings.of[trace]) + self.found[trace]
 
     cdef void write_state(self, uint32_t trace, uint64_t *words) noexcept nogil:
+        cdef const Ring *ring
+        cdef size_t count, k, index
+        if self.lower:
+            ring = &self.rings.of[trace]
+            count = ring_count(ring)
+            words[0] = count
+            for k in range(count):
+                index = ring_index(ring, ring.start + <uint32_t> k)
+                words[1 + k] = <uint64_t> self.rows.time_stamps[index]
+                words[1 + count + k] = <uint64_t> self.rows.values[index]
+            words += 1 + 2 * count
         if self.found[trace]:
             words[0] = <uint64_t> self.codes[trace]
 
     cdef int read_state(self, uint32_t trace, const uint64_t *words, size_t size) except -1 nogil:
-        if size > 1:
+        cdef size_t first = 0
+        cdef Ring *ring
+        if self.lower:
+            ring = &self.rings.of[trace]
+            ring.start = ring.entry = ring.end = 0
+            if words != NULL:
+                first = self.fill_ring(trace, words, size)
+        if size - first > 1:
             with gil:
                 raise damaged()
-        self.found[trace] = <uint8_t> size
-        self.codes[trace] = self.value_of_word(words[0]) if size else 0
+        self.found[trace] = <uint8_t> (size - first)
+        self.codes[trace] = self.value_of_word(words[first]) if size > first else 0
         return 0
+
+    cdef size_t fill_ring(
+        self, uint32_t trace, const uint64_t *words, size_t size
+    ) except? 0 nogil:
+        """Read the rows of a trace that are not old enough; return how many words they have."""
+        cdef size_t count, k
+        if size == 0 or words[0] > (size - 1) // 2:
+            with gil:
+                raise damaged()
+        count = <size_t> words[0]
+        for k in range(count):
+            push_in_ring(
+                &self.rings, &self.rows, trace, <int64_t> words[1 + k],
+                self.value_of_word(words[1 + count + k])
+            )
+        return 1 + 2 * count
 
     cdef int visit_texts_of_state(
         self, uint64_t *words, size_t size, const TextMarks *marks
     ) except -1:
-        if size:
-            visit_text(<int64_t *> words, marks)
+        cdef size_t first = 0
+        cdef size_t k
+        if self.lower:
+            for k in range(<size_t> words[0]):
+                visit_text(<int64_t *> &words[1 + words[0] + k], marks)
+            first = 1 + 2 * <size_t> words[0]
+        if size > first:
+            visit_text(<int64_t *> &words[first], marks)
         return 0
 
 

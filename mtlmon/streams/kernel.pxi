@@ -455,6 +455,13 @@ cdef class Kernel:
             return self.read_state(trace, NULL, 0)
         return self.read_state(trace, self.arena.at(place), self.arena.size_at(place))
 
+    cdef int move(self, uint32_t trace, uint32_t target, int64_t moment) except -1 nogil:
+        """Let another trace have the state of a trace, as of a moment."""
+        cdef uint64_t place = self.save(trace, moment)
+        self.load(target, place)
+        self.arena.free(place)
+        return 0
+
     cdef bint is_same(self, uint32_t trace, int64_t moment, uint64_t place) except -1 nogil:
         """Whether the state of a trace as of a moment is one that was saved."""
         cdef uint64_t scratch

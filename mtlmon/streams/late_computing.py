@@ -11,6 +11,7 @@ from mtlmon.errors import EventError, RowError, TickError
 from mtlmon.policy.predicates.time_points import Waiting
 from mtlmon.streams.late_ticks import TickRows, TickSets, joined_ticks
 from mtlmon.streams.named_rows import fitted
+from mtlmon.streams.ticking import LATEST
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from mtlmon.streams.atoms import StreamAtoms
-    from mtlmon.streams.late_rows import ChunkedRows
     from mtlmon.streams.named_rows import Rows
     from mtlmon.streams.program import StreamProgram
 
@@ -43,7 +43,6 @@ class Computer:
             the same for rows that wait for later values.
         waiting: the kinds of rows that wait.
         first_state: the state before the first row.
-        loaded: the rows whose state at the end the program has; None if it has another one.
         row_count: how many rows were computed, each as often as that.
     """
 
@@ -56,7 +55,6 @@ class Computer:
         }
         self.waiting = [kind for kind in self.tick_atoms if isinstance(kind, Waiting)]
         self.first_state = self.program.snapshot()
-        self.loaded: ChunkedRows | None = None
         self.row_count = 0
 
     @property
@@ -65,12 +63,6 @@ class Computer:
         program = self._streams.programs_now[self._partition]
         assert program is not None
         return program
-
-    def park(self) -> None:
-        """Let the rows whose state the program has keep it, as it will have another one."""
-        if self.loaded is not None:
-            self.loaded.take_back()
-            self.loaded = None
 
     def has_ticks_between(self, first: int, last: int) -> bool:
         """Whether there may be ticks from one time on and below another."""
@@ -201,7 +193,11 @@ class Computer:
             for place, array in enumerate(arrays):
                 rows[:, place] = array
             offsets = np.zeros(len(own), np.uint64)
-            ticks[period] = TickRows(own.time_stamps, own.numbers, offsets, rows)
+            released = own.time_stamps
+            if isinstance(period, Waiting):
+                behind = LATEST if is_end else max(self.program.ticks_done, until or 0)
+                released = np.append(stamps[first:last], behind)[own.places]
+            ticks[period] = TickRows(own.time_stamps, own.numbers, offsets, rows, released)
         return ticks
 
 

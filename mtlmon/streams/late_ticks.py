@@ -11,17 +11,16 @@ ticks see, but no time. So ticks below the bound of admission stay, and need no 
 A chunk is forgotten only when no row can come below the times that its ticks have seen.
 
 Changes of relations are such ticks. Those of tables have keys with the numbers of traces in the
-log, which each group of traces translates to the numbers in its state. Where the valid records of a
-relation of rows have changed, the ticks of chunks are computed again. Such a tick does not prove
-that time has passed, because it can disappear.
+log. Where the valid records of a relation of rows have changed, the ticks of chunks are computed
+again. Such a tick does not prove that time has passed, because it can disappear.
 
 Rows that wait for later values are in the states of chunks, too. So a late row is computed again
 from its own chunk on, even if it lets go rows that are far before it. What lets a row go is known
-only at its chunk. Each chunk therefore has the names of the rows that wait at its start (`Queue`);
-those of one trace go in this order. The histories of these policies have all rows under their names
-at once, hidden while they wait. Here, atoms below the bound of admission can still change, because
-rows that wait there have none yet. So these histories are told a bound of their own, below which no
-row waits.
+only at its chunk. Each state therefore has the names of the rows that wait (`Queue`); those of one
+trace go in this order. The histories of these policies have all rows under their names at once,
+hidden while they wait. Here, atoms below the bound of admission can still change, because rows that
+wait there have none yet. So these histories are told a bound of their own, below which no row waits
+for one that can still come.
 """
 
 from __future__ import annotations
@@ -52,8 +51,6 @@ __all__ = [
     "queues_of_bytes",
     "tick_bytes",
     "tick_count",
-    "ticks_as_bytes",
-    "ticks_of_bytes",
 ]
 
 _TICK_BYTES = 20
@@ -68,12 +65,14 @@ class TickRows(NamedTuple):
         traces: the numbers of their traces.
         offsets: their offsets, which are 0 for ticks.
         held: which atoms hold: a column for each.
+        released: of rows that have waited, the times of the rows that let them go, or later ones.
     """
 
     time_stamps: NDArray[np.int64]
     traces: NDArray[np.uint32]
     offsets: NDArray[np.uint64]
     held: NDArray[np.bool_]
+    released: NDArray[np.int64]
 
     def taken(self, places: NDArray[np.intp] | NDArray[np.bool_]) -> TickRows:
         """Return some of the ticks."""
@@ -82,6 +81,7 @@ class TickRows(NamedTuple):
             self.traces[places],
             self.offsets[places],
             self.held[places],
+            self.released[places],
         )
 
     def without(self, others: TickRows) -> TickRows:
@@ -121,6 +121,7 @@ def joined_ticks(parts: Sequence[TickRows], atoms: int) -> TickRows:
         np.empty(0, np.uint32),
         np.empty(0, np.uint64),
         np.empty((0, atoms), np.bool_),
+        np.empty(0, np.int64),
     )
     columns = zip(*[none, *parts], strict=True)
     return TickRows(*(np.concatenate(column) for column in columns))
@@ -201,11 +202,19 @@ class TickChanges:
         self._new, self._revised = {}, {}
         return found
 
-    def forget(self, bound: int) -> None:
-        """Forget what can never be there again: no row below a time comes or goes."""
+    def forget(self, bound: int, of_traces: Mapping[int, int] | None = None) -> None:
+        """Forget what can never be there again: no row below a time comes or goes.
+
+        Args:
+            bound: the time.
+            of_traces: the times of traces that have their own.
+        """
+        own = of_traces or {}
         for period, hidden in self._hidden.items():
             if hidden:
-                self._hidden[period] = {name for name in hidden if name[0] >= bound}
+                self._hidden[period] = {
+                    name for name in hidden if name[0] >= own.get(name[1], bound)
+                }
 
     # ---- snapshots -------------------------------------------------------------------------
 
@@ -217,43 +226,6 @@ class TickChanges:
         """Go on from what `parts` has returned."""
         for period, names in zip(self._hidden, parts, strict=True):
             self._hidden[period] = {(time, trace) for time, trace in names}
-
-
-def ticks_as_bytes(chunks: Sequence[Sequence[TickSets]], atoms: Mapping[When, int]) -> bytes:
-    """Return the ticks of chunks as bytes, for `ticks_of_bytes`."""
-    parts = []
-    for period, count in atoms.items():
-        own = [joined_ticks([one[period] for one in sets], count) for sets in chunks]
-        sizes = np.array([len(one.time_stamps) for one in own], np.int64)
-        parts += [column.tobytes() for column in (sizes, *joined_ticks(own, count))]
-    return joined_parts(parts)
-
-
-def ticks_of_bytes(data: bytes, count: int, atoms: Mapping[When, int]) -> list[TickSets]:
-    """Return the ticks of so many chunks.
-
-    Raises:
-        SnapshotError: the bytes are damaged.
-        ValueError: likewise.
-    """
-    parts = split_parts(data) if atoms else []
-    chunks: list[TickSets] = [{} for _ in range(count)]
-    if len(parts) != 5 * len(atoms):
-        raise damaged()
-    for place, (period, own) in enumerate(atoms.items()):
-        sizes, times, traces, offsets, held = parts[5 * place : 5 * place + 5]
-        every = TickRows(
-            np.frombuffer(times, np.int64),
-            np.frombuffer(traces, np.uint32),
-            np.frombuffer(offsets, np.uint64),
-            np.frombuffer(held, np.bool_).reshape(len(times) // 8, own),
-        )
-        ends = np.cumsum(np.frombuffer(sizes, np.int64)).tolist()
-        if len(ends) != count or (ends or [0])[-1] != len(every.time_stamps):
-            raise damaged()
-        for chunk, first, last in zip(chunks, [0, *ends], ends, strict=False):
-            chunk[period] = every.taken(np.arange(first, last))
-    return chunks
 
 
 def tick_count(sets: Sequence[TickSets]) -> int:

@@ -6,6 +6,9 @@ start. A late row goes into its chunk, and rows are computed again from the star
 up to a chunk whose state is what it was. A round computes the next chunk of all traces that have
 not come so far, by one call. So a late row costs chunks of its own trace, and hardly a call.
 
+Programs that have no states by trace have one state for all traces, or for each one (`WholeState`).
+All rows are one trace here then, or each chunk is computed by a call of its own.
+
 How kernels keep the rows of each trace by themselves is in `by_trace.pxi`; which programs cannot
 yet, in `round_rows.py`.
 
@@ -19,47 +22,6 @@ row. A snapshot has the states before all rows and the rows, which are computed 
 from cpython.ref cimport PyObject
 
 
-cdef enum:
-    # words of a row: its time-stamp, its offset, and its place among the rows of the caller
-    ROW_WORDS = 3
-    # how many chunks a trace has room for at first
-    FEW_CHUNKS = 2
-    # the rows that a chunk has room for at first
-    FEW_ROWS = 4
-    # how many traces a batch looks at for rows to forget, beside those that it has rows of
-    SWEPT_TRACES = 64
-
-
-cdef struct RowChunk:
-    uint64_t *words             # the places of the states at the start, by kernel; then the rows
-    uint32_t count, room        # of rows
-    uint32_t most               # how many rows it should have: no fewer words than its state
-    bint is_dirty, is_saved
-    int64_t start               # no row below belongs here, but for the first chunk
-
-
-cdef struct RowTrace:
-    RowChunk *chunks
-    uint32_t first, count, room     # of chunks: those before the first one are forgotten
-    uint32_t dirty_from, dirty_to   # the first and last chunk to compute again
-    bint is_dirty, has_begun
-    int64_t last                # the time-stamp of the last row
-    int64_t bound               # no row below came or went when it was last looked at
-
-
-cdef struct Replay:
-    # A trace that is computed again: the number of its state there, and the next chunk.
-    uint32_t trace, slot, chunk
-
-
-cdef struct RowBuffers:
-    # The rows of a call.
-    uint32_t *slots
-    uint64_t *places            # among the rows of the caller
-    int64_t *moments            # see `Marks`
-    size_t room
-
-
 @final
 cdef class RoundHistory:
     """The rows of many traces as far as they can change, with their states between them.
@@ -69,15 +31,18 @@ cdef class RoundHistory:
     compute: called to compute rows in the order of time in each trace, with bytes: the numbers of
         their states, their places among the rows of the caller, and the moments and places of
         `Batch.mark`, or None and None.
-    spacing: how many rows a chunk has at least.
+    spacing: how many rows a chunk has at least, if they are within the span.
+    span: how far behind the start of a chunk its rows may be; -1 for any time.
     """
 
     cdef tuple kept_kernels
+    cdef WholeState whole       # the only kernel, if it is one; else None
     cdef PyObject **kernels
     cdef size_t kernel_count
     cdef object compute
     cdef Arena arena
     cdef uint32_t spacing
+    cdef int64_t span
     cdef RowTrace *traces
     cdef uint32_t trace_count, trace_room, swept
     cdef RowBuffers buffers
@@ -85,11 +50,13 @@ cdef class RoundHistory:
     cdef size_t dirty_count, dirty_room
     cdef int64_t bound          # no row of any trace below comes or goes
     cdef size_t chunk_bytes     # of chunks and their rows
+    cdef uint64_t next_number   # of the next new chunk
+    cdef readonly size_t chunk_count
     cdef readonly size_t row_count
     cdef readonly size_t replayed       # how many rows were computed again
     cdef readonly size_t rounds
 
-    def __cinit__(self, kernels, compute, uint32_t spacing):
+    def __cinit__(self, kernels, compute, uint32_t spacing, int64_t span=-1):
         cdef size_t k
         self.kept_kernels = tuple(kernels)
         self.kernel_count = <size_t> len(self.kept_kernels)
@@ -97,9 +64,14 @@ cdef class RoundHistory:
             raise ValueError("too many kernels, or chunks without rows")
         self.compute = compute
         self.spacing = spacing
+        self.span = span
         self.arena = Arena()
+        if self.kernel_count == 1 and isinstance(self.kept_kernels[0], WholeState):
+            self.whole = self.kept_kernels[0]
         resized(<void **> &self.kernels, self.kernel_count, sizeof(PyObject *))
         for k in range(self.kernel_count):
+            if self.whole is None and isinstance(self.kept_kernels[k], WholeState):
+                raise TypeError("a state of a whole program is the only one")
             if not (isinstance(self.kept_kernels[k], Kernel) and self.kept_kernels[k].is_by_trace):
                 raise TypeError("not a kernel with states by trace")
             self.kernels[k] = <PyObject *> self.kept_kernels[k]
@@ -179,6 +151,9 @@ cdef class RoundHistory:
         fresh.room = FEW_ROWS
         fresh.start = start
         fresh.most = self.spacing
+        fresh.number = self.next_number
+        self.next_number += 1
+        self.chunk_count += 1
         memmove(
             &trace.chunks[place + 1], &trace.chunks[place],
             (trace.count - place) * sizeof(RowChunk)
@@ -192,6 +167,7 @@ cdef class RoundHistory:
         self.free_state(chunk)
         free(chunk.words)
         self.row_count -= chunk.count
+        self.chunk_count -= 1
         self.chunk_bytes -= sizeof(RowChunk) + self.words_for(chunk.room) * sizeof(uint64_t)
 
     cdef void free_state(self, RowChunk *chunk) noexcept nogil:
@@ -270,8 +246,6 @@ cdef class RoundHistory:
         cdef uint32_t *in_order = NULL
         cdef size_t k
         cdef size_t kept = 0
-        if count == 0:
-            return
         if count > UINT32_MAX:
             raise LimitError("a batch has more than 2^32 - 1 rows")
         with nogil:
@@ -281,8 +255,7 @@ cdef class RoundHistory:
             raise LimitError("more than 2^31 different keys")
         resized(<void **> &in_order, count, sizeof(uint32_t))
         try:
-            self.dirty_count = 0
-            self.make_traces(largest + 1)
+            self.make_traces(largest + 1 if count else 0)
             with nogil:
                 # first those that come, so that they can go
                 for k in range(count):
@@ -301,7 +274,9 @@ cdef class RoundHistory:
             # rows in order come to states that know of those that are late
             if self.dirty_count:
                 self.replay()
-            if kept:
+            if kept and self.whole is not None:
+                self.append_wholly(in_order, kept, traces, times, names, own)
+            elif kept:
                 self.append(in_order, kept, traces, times, names, own)
         finally:
             free(in_order)
@@ -403,7 +378,7 @@ cdef class RoundHistory:
         self.buffers.moments[k] = NO_MARK
         if not begins:
             chunk = &trace.chunks[trace.count - 1]
-            begins = chunk.count >= chunk.most
+            begins = chunk.count >= chunk.most or self.is_beyond(chunk, time_stamp)
         if begins:
             # a late row may come before this one, but not below the bound
             self.buffers.moments[k] = time_stamp
@@ -429,6 +404,10 @@ cdef class RoundHistory:
         trace.has_begun = True
         trace.last = time_stamp
         return begins
+
+    cdef inline bint is_beyond(self, const RowChunk *chunk, int64_t time_stamp) noexcept nogil:
+        """Whether a time is too far behind the start of a chunk."""
+        return self.span >= 0 and time_stamp - chunk.start > self.span
 
     cdef int keep_states(
         self, const uint32_t *in_order, size_t count, const uint32_t *traces, saved
@@ -510,13 +489,18 @@ cdef class RoundHistory:
                     self.load(&replays[k])
             while count:
                 self.rounds += 1
-                with nogil:
-                    rows = self.gather(replays, count)
-                if rows:
-                    self.replayed += rows
-                    self.call(rows, 0, None)
+                if self.whole is not None:
+                    for k in range(count):
+                        self.replay_wholly(&replays[k])
+                else:
+                    with nogil:
+                        rows = self.gather(replays, count)
+                    if rows:
+                        self.replayed += rows
+                        self.call(rows, 0, None)
                 with nogil:
                     count = self.go_on(replays, count)
+            self.dirty_count = 0
         finally:
             free(replays)
         return 0
@@ -570,6 +554,8 @@ cdef class RoundHistory:
         )
         other.count = more
         other.is_dirty = True
+        other.passed = chunk.passed
+        chunk.passed = 0
         chunk.count = most
         self.chunk_bytes -= (chunk.room - most) * ROW_WORDS * sizeof(uint64_t)
         chunk.room = most
@@ -626,12 +612,9 @@ cdef class RoundHistory:
     cdef int go_live(self, const Replay *replay) except -1 nogil:
         """Let the state at the end of a trace be the one that a replay has found."""
         cdef RowTrace *trace = &self.traces[replay.trace]
-        cdef uint64_t place
         cdef size_t k
         for k in range(self.kernel_count):
-            place = (<Kernel> self.kernels[k]).save(replay.slot, trace.last)
-            (<Kernel> self.kernels[k]).load(2 * replay.trace, place)
-            self.arena.free(place)
+            (<Kernel> self.kernels[k]).move(replay.slot, 2 * replay.trace, trace.last)
         return 0
 
     cdef int clear(self, const Replay *replay) except -1 nogil:
@@ -640,6 +623,168 @@ cdef class RoundHistory:
         for k in range(self.kernel_count):
             (<Kernel> self.kernels[k]).load(replay.slot, 0)
         return 0
+
+    # ---- states of a whole program -------------------------------------------------------------
+
+    cdef int append_wholly(
+        self, const uint32_t *in_order, size_t count, const uint32_t *traces, const int64_t *times,
+        const uint64_t *names, const uint64_t *own
+    ) except -1:
+        """Compute rows in order, those of a chunk by a call; those of a trace come together."""
+        cdef RowChunk *chunk
+        cdef RowTrace *trace
+        cdef uint64_t *row
+        cdef uint32_t number
+        cdef size_t room, at, k
+        cdef size_t first = 0
+        while first < count:
+            number = traces[in_order[first]]
+            trace = &self.traces[number]
+            chunk = self.chunk_with_room(number, times[in_order[first]])
+            room = min(count - first, <size_t> chunk.most - chunk.count - chunk.more)
+            self.make_buffers(room)
+            self.make_row_room(chunk, chunk.count + room)
+            at = 0
+            while at < room and traces[in_order[first + at]] == number:
+                k = in_order[first + at]
+                row = self.row_at(chunk, chunk.count)
+                row[0] = <uint64_t> times[k]
+                row[1] = names[k]
+                row[2] = own[k]
+                chunk.count += 1
+                self.buffers.places[at] = own[k]
+                at += 1
+            self.row_count += at
+            trace.last = times[in_order[first + at - 1]]
+            self.whole.compute(2 * number, number, chunk, self.buffers.places, at, 0)
+            trace.last = max(trace.last, chunk.passed)
+            first += at
+        return 0
+
+    cdef RowChunk *chunk_with_room(self, uint32_t number, int64_t start) except NULL:
+        """The last chunk of a trace, or a new one behind it if it has enough rows."""
+        cdef RowTrace *trace = &self.traces[number]
+        cdef RowChunk *chunk
+        trace.has_begun = True
+        if trace.first < trace.count:
+            chunk = &trace.chunks[trace.count - 1]
+            if chunk.count + chunk.more < chunk.most:
+                return chunk
+        chunk = self.new_chunk(trace, trace.count, start)
+        chunk.words[0] = self.whole.save(2 * number, start)
+        chunk.is_saved = True
+        chunk.most = self.most_rows(chunk)
+        return chunk
+
+    cdef int replay_wholly(self, const Replay *replay) except -1:
+        """Compute the next chunk of a replay, also if it has no rows, as time may pass there."""
+        cdef RowChunk *chunk
+        self.split(replay)
+        chunk = &self.traces[replay.trace].chunks[replay.chunk]
+        chunk.is_dirty = False
+        self.gather_rows(chunk, chunk.count)
+        self.replayed += chunk.count
+        chunk.more = 0
+        return self.whole.compute(
+            replay.slot, replay.trace, chunk, self.buffers.places, chunk.count, chunk.passed
+        )
+
+    cdef int gather_rows(self, const RowChunk *chunk, size_t count) except -1:
+        """Put the places of the first rows of a chunk into the buffers."""
+        cdef size_t place
+        self.make_buffers(count)
+        for place in range(count):
+            self.buffers.places[place] = self.row_at(chunk, place)[2]
+        return 0
+
+    cdef int require_whole(self) except -1:
+        if self.whole is None:
+            raise ValueError("there are states by trace")
+        return 0
+
+    def pass_time(self, uint32_t number, int64_t limit):
+        """Let time pass behind the last row of a trace, without a row; what it brings is computed.
+
+        limit: no row in order comes below.
+        """
+        cdef RowChunk *chunk
+        self.require_whole()
+        if number >= MOST_TRACES // 2:
+            raise LimitError("more than 2^31 different keys")
+        self.make_traces(number + 1)
+        chunk = self.chunk_with_room(number, self.traces[number].last)
+        self.whole.compute(2 * number, number, chunk, NULL, 0, limit)
+        self.traces[number].last = max(self.traces[number].last, chunk.passed)
+
+    def last_of(self, uint32_t number):
+        """Return the time below which no row of a trace is in order."""
+        return self.traces[number].last if number < self.trace_count else 0
+
+    def let_last_be(self, uint32_t number, int64_t last):
+        """Let no row of a trace below a time be in order; it has a state."""
+        self.require_whole()
+        if number >= MOST_TRACES // 2:
+            raise LimitError("more than 2^31 different keys")
+        self.make_traces(number + 1)
+        self.traces[number].has_begun = True
+        self.traces[number].last = max(self.traces[number].last, last)
+
+    def chunks_of(self, uint32_t number):
+        """Return what is known of the chunks of a trace.
+
+        These are their numbers, where they start, how far time has passed behind their rows, and
+        how many rows they have.
+        """
+        cdef const RowTrace *trace
+        cdef const RowChunk *chunk
+        cdef uint32_t place
+        found = []
+        if number < self.trace_count:
+            trace = &self.traces[number]
+            for place in range(trace.first, trace.count):
+                chunk = &trace.chunks[place]
+                found.append((chunk.number, chunk.start, chunk.passed, chunk.count))
+        return found
+
+    def touch(self, uint32_t number, size_t place):
+        """Let a chunk of a trace be computed again by the next `push`: the first one is 0."""
+        if number >= self.trace_count or place >= (
+            self.traces[number].count - self.traces[number].first
+        ):
+            raise IndexError("no such chunk")
+        self.soil(number, self.traces[number].first + <uint32_t> place)
+
+    def cut(self, uint32_t number, int64_t bound):
+        """Leave out the rows below a time that the first chunk of a trace begins with.
+
+        They are computed once more, so that the state behind them is known.
+        """
+        cdef RowTrace *trace
+        cdef RowChunk *chunk
+        cdef size_t count = 0
+        self.require_whole()
+        if number >= self.trace_count or (
+            self.traces[number].first == self.traces[number].count
+        ):
+            raise IndexError("no such chunk")
+        trace = &self.traces[number]
+        chunk = &trace.chunks[trace.first]
+        while count < chunk.count and <int64_t> self.row_at(chunk, count)[0] < bound:
+            count += 1
+        self.gather_rows(chunk, count)
+        self.whole.load(1, chunk.words[0])
+        self.whole.cut(1, number, chunk, self.buffers.places, count, bound)
+        self.free_state(chunk)
+        chunk.words[0] = self.whole.save(1, bound)
+        chunk.is_saved = True
+        self.whole.load(1, 0)
+        chunk.count -= <uint32_t> count
+        self.row_count -= count
+        memmove(
+            self.row_at(chunk, 0), self.row_at(chunk, count),
+            chunk.count * ROW_WORDS * sizeof(uint64_t)
+        )
+        chunk.start = bound
 
     # ---- what is forgotten ---------------------------------------------------------------------
 
@@ -666,7 +811,7 @@ cdef class RoundHistory:
         # behind the last row, the state at the end goes on without chunks
         while trace.first < trace.count and (
             trace.last < trace.bound if trace.count - trace.first == 1
-            else trace.chunks[trace.first + 1].start < trace.bound
+            else self.is_passed(&trace.chunks[trace.first], trace.bound)
         ):
             self.free_chunk(&trace.chunks[trace.first])
             trace.first += 1
@@ -676,7 +821,43 @@ cdef class RoundHistory:
             trace.first = 0
             trace.count = kept
 
+    cdef bint is_passed(self, const RowChunk *chunk, int64_t bound) noexcept nogil:
+        """Whether no row can come into a chunk that is not the last one of its trace."""
+        cdef int64_t last
+        if self.whole is None:
+            return chunk[1].start < bound
+        # the state before the next one is not as of a time, but behind these rows
+        last = chunk.start
+        if chunk.count:
+            last = <int64_t> self.row_at(chunk, chunk.count - 1)[0]
+        return last < bound and chunk.passed <= bound
+
     # ---- what is there -------------------------------------------------------------------------
+
+    def starts(self):
+        """Return the state of a whole program before all rows that are there, for each trace.
+
+        Returns tuples of the number of the trace, where its first chunk starts, or -1 for none,
+        below what time no row is in order, and the state.
+        """
+        cdef int64_t start
+        cdef const RowTrace *trace
+        cdef uint32_t number
+        cdef bytes state
+        self.require_whole()
+        found = []
+        for number in range(self.trace_count):
+            trace = &self.traces[number]
+            if not trace.has_begun:
+                continue
+            if trace.first == trace.count:
+                start = -1
+                state = self.whole.states.saved(2 * number)
+            else:
+                start = trace.chunks[trace.first].start
+                state = self.whole.bytes_at(trace.chunks[trace.first].words[0])
+            found.append((number, start, trace.last, state))
+        return found
 
     def take_places(self):
         """Return the places of all rows, trace by trace, as bytes of 64-bit items.
@@ -741,6 +922,19 @@ cdef class RoundHistory:
                 (<Kernel> self.kernels[k]).load(2 * number, ends[k])
                 self.arena.free(ends[k])
         return 0
+
+    @property
+    def first_start(self):
+        """A time below which no row is computed again; None if none is at all."""
+        cdef const RowTrace *trace
+        cdef int64_t found = INT64_MAX
+        cdef uint32_t number
+        with nogil:
+            for number in range(self.trace_count):
+                trace = &self.traces[number]
+                if trace.first < trace.count:
+                    found = min(found, trace.chunks[trace.first].start)
+        return None if found == INT64_MAX else found
 
     @property
     def state_count(self):

@@ -50,9 +50,7 @@ cdef class Window(Kernel):
             room = room_for(traces, self.traces)
         reserve_panes(&self.panes, &self.rows, self.traces, room, rows)
         if traces > self.traces:
-            if self.rings.of != NULL:
-                resized(<void **> &self.rings.of, room, sizeof(Ring))
-                memset(self.rings.of + self.traces, 0, (room - self.traces) * sizeof(Ring))
+            resize_rings(&self.rings, self.traces, room)
             self.resize_traces(room)
         return 0
 
@@ -133,9 +131,7 @@ cdef class Window(Kernel):
         # a row that enters at once is the first one of the arrays
         resize_rows(&self.rows, LEAST_ROWS)
         if not self.is_at_once:
-            resized(<void **> &self.rings.of, 1, sizeof(Ring))
-            resized(<void **> &self.rings.spare, RING_CLASSES, sizeof(uint32_t))
-            memset(self.rings.spare, 0, RING_CLASSES * sizeof(uint32_t))
+            init_rings(&self.rings)
         return 0
 
     cdef size_t state_words(self, uint32_t trace) noexcept nogil:

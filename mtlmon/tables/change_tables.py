@@ -17,24 +17,13 @@ from mtlmon.verdicts.arrays import EQUIVALENT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-    from typing import Any, Protocol
 
     from numpy.typing import NDArray
 
     from mtlmon.checking.changes import Change, PolicyChanges
     from mtlmon.relational.output.changed_lines import KeyNames
     from mtlmon.relational.plan import Plan
-
-    class Answers(Protocol):
-        """Creates columns: a `VerdictTable`, a `ValuationTable`, or a `JoinedTable` of both."""
-
-        @property
-        def schema(self) -> pa.Schema:
-            """The schema of the batches, once rows have been read."""
-
-        def batches(self, rows: Any, /) -> Iterator[pa.RecordBatch]:
-            """The verdicts or answers, which are removed from the rows."""
-
+    from mtlmon.tables.answer_table import AnswerTable
 
 __all__ = ["CHANGE_COLUMNS", "CHANGE_FIELDS", "ChangeTable"]
 
@@ -68,7 +57,7 @@ class ChangeTable:
 
     def __init__(
         self,
-        answers: Answers,
+        answers: AnswerTable,
         selection: str,
         made: Plan | None = None,
         key_names: KeyNames | None = None,

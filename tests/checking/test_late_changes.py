@@ -18,7 +18,6 @@ from tests.checking.late_streams import (
 )
 from tests.checking.test_history_check import Row, late_rows
 from tests.checking.test_late_ticks import ENDS, STREAMS
-from tests.doors import checking_late_partitions as late_partitions
 from tests.doors import streams_late_computing as late_computing
 from tests.reference import policies as reference
 from tests.reference.relations import Relation
@@ -82,9 +81,6 @@ def records_of(folder: Path) -> dict[str, tuple[Relation, pa.Schema]]:
 def test_the_latest_verdicts_are_those_of_the_order_of_time(
     first: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if first % 8:
-        # most traces share their chunks with others
-        monkeypatch.setattr(late_partitions, "_GROUPS", 2)
     if first >= 8:
         # ticks are computed few at once
         monkeypatch.setattr(late_computing, "_MOST_TICKS", 3)

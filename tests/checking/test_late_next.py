@@ -15,7 +15,6 @@ from tests.checking.late_streams import (
     withdrawn_and_back,
 )
 from tests.checking.test_history_check import Row, late_rows
-from tests.doors import checking_late_partitions as late_partitions
 from tests.sampling import has_all_cases, thinned
 from tests.traces import EndTime
 
@@ -58,11 +57,8 @@ def program(source: random.Random) -> PolicyFile:
 
 @pytest.mark.parametrize("first", range(0, 18, 6))
 def test_the_latest_verdicts_are_those_of_the_order_of_time(
-    first: int, monkeypatch: pytest.MonkeyPatch
+    first: int,
 ) -> None:
-    if first % 12:
-        # most traces share their chunks with others
-        monkeypatch.setattr(late_partitions, "_GROUPS", 2)
     for seed in thinned(range(first, first + 6)):
         source = random.Random(seed)
         file = program(source)

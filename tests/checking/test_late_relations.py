@@ -22,7 +22,6 @@ from tests.checking.late_streams import (
 from tests.checking.test_history_check import Mode, admitted, batches_of, collapsed, late_rows
 from tests.checking.test_late_streams import ENDS, content, random_arrivals, table_of
 from tests.doors import Bounds, columns_to_read, needs_of
-from tests.doors import checking_late_partitions as late_partitions
 from tests.history.comparing import as_read
 from tests.reference import late_look_ups as reference
 from tests.reference.changelog import holds
@@ -81,12 +80,9 @@ def program(source: random.Random) -> PolicyFile:
 
 @pytest.mark.parametrize("first", [0, 5, 10])
 def test_the_latest_verdicts_are_those_of_the_order_of_time(
-    first: int, monkeypatch: pytest.MonkeyPatch
+    first: int,
 ) -> None:
     """After batches, of the rows that time has passed, and at the end."""
-    if first:
-        # most traces share their chunks with others
-        monkeypatch.setattr(late_partitions, "_GROUPS", 2)
     for seed in thinned(range(first, first + 5)):
         source = random.Random(seed)
         file = program(source)

@@ -21,7 +21,6 @@ from tests.checking.test_history_check import Row, collapsed, late_rows
 from tests.checking.test_late_changes import FORMULAS
 from tests.checking.test_late_ticks import ENDS
 from tests.doors import Bounds
-from tests.doors import checking_late_partitions as late_partitions
 from tests.doors import relations_revised as revised_relations
 from tests.doors import streams_late_computing as late_computing
 from tests.sampling import has_all_cases, thinned
@@ -81,9 +80,6 @@ def test_the_latest_verdicts_are_those_of_the_order_of_time(
     first: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After batches, and at the end."""
-    if first % 12:
-        # most traces share their chunks with others
-        monkeypatch.setattr(late_partitions, "_GROUPS", 2)
     if first % 12:
         # what relations say is told of as one after few batches
         monkeypatch.setattr(revised_relations, "_MOST_SPANS", 1 if first < 12 else 3)

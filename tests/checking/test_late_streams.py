@@ -31,7 +31,6 @@ from tests.checking.test_history_check import (
     late_rows,
 )
 from tests.doors import Bounds, StreamAtoms, needs_of, read_atoms, streams_program
-from tests.doors import checking_late_partitions as late_partitions
 from tests.history.comparing import as_read
 from tests.reference.changelog import holds
 from tests.reference.history import (
@@ -52,13 +51,8 @@ ENDS: tuple[EndTime, ...] = (None, "last", "inf", 500)
 
 @pytest.mark.parametrize("clock", ["all", "key"])
 @pytest.mark.parametrize("first", [0, 5, 10])
-def test_the_latest_verdicts_are_those_of_the_order_of_time(
-    first: int, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_latest_verdicts_are_those_of_the_order_of_time(first: int, clock: Clock) -> None:
     """After batches, and at the end; also on chosen rows, which may be chosen again."""
-    if first:
-        # most traces share their chunks with others
-        monkeypatch.setattr(late_partitions, "_GROUPS", 2)
     for seed in thinned(range(first, first + 5)):
         source = random.Random(seed)
         file = program(source)

@@ -17,7 +17,6 @@ from tests.checking.late_streams import (
     withdrawn_and_back,
 )
 from tests.checking.test_history_check import Row, late_rows
-from tests.doors import checking_late_partitions as late_partitions
 from tests.doors import streams_late_computing as late_computing
 from tests.sampling import has_all_cases, thinned
 from tests.traces import EndTime
@@ -86,9 +85,6 @@ ENDS: tuple[EndTime, ...] = (None, "last", "inf", 260)
 def test_the_latest_verdicts_are_those_of_the_order_of_time(
     first: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if first % 12:
-        # most traces share their chunks with others
-        monkeypatch.setattr(late_partitions, "_GROUPS", 2)
     if first >= 12:
         # ticks are computed few at once
         monkeypatch.setattr(late_computing, "_MOST_TICKS", 3)

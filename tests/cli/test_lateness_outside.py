@@ -27,7 +27,6 @@ from tests.checking import late_streams, test_late_next, test_late_row_changes, 
 from tests.checking.late_streams import resolved, table
 from tests.checking.test_history_check import Row, admitted
 from tests.cli.test_lateness import Command
-from tests.doors import checking_late_partitions as late_partitions
 from tests.doors import checking_text_logs as text_logs
 from tests.doors import formats_rows
 from tests.doors import streams_late_computing as late_computing
@@ -130,8 +129,7 @@ def require_report(run: Run, page: Path) -> None:
 def test_lines_the_first_violation_and_a_report(
     kind: str, tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # traces share their chunks, and ticks are computed few at once
-    monkeypatch.setattr(late_partitions, "_GROUPS", 2)
+    # ticks are computed few at once
     monkeypatch.setattr(late_computing, "_MOST_TICKS", 5)
     revised = 0
     for run in runs(kind, tmp_path, range(4)):

@@ -18,6 +18,7 @@ def rows(names: list[tuple[int, int, int]]) -> TickRows:
         np.array(traces, np.uint32),
         np.array(offsets, np.uint64),
         np.ones((len(names), 1), np.bool_),
+        np.array(times, np.int64),
     )
 
 
@@ -41,6 +42,7 @@ def test_the_rows_of_a_trace_go_in_their_order(seed: int) -> None:
             goes,
             np.zeros(len(goes), np.uint64),
             np.ones((len(goes), 1), np.bool_),
+            np.zeros(len(goes), np.int64),
         )
         named, queue = queue.named(gone)
         assert named.offsets.tolist() == expected

@@ -40,7 +40,7 @@ class Aggregate(NamedTuple):
             return native.Last(lower + 1)
         choice = "last" if kind == "latest" else kind
         if upper < 0:
-            return native.Fold(choice, is_float, 0)  # type: ignore[arg-type]
+            return native.Fold(choice, is_float, lower)  # type: ignore[arg-type]
         return native.QueueWindow(choice, is_float, lower, upper)  # type: ignore[arg-type]
 
 
