@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
+from html import escape
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from mtlmon.engine.guarding import Guard, guarded
@@ -359,15 +360,15 @@ class Run(NotCopied):
         frame: polars.DataFrame = load_extra("polars", "polars").from_arrow(self.to_arrow())
         return frame
 
-    def _repr_html_(self) -> str | None:
+    def _repr_html_(self) -> str:
         """The counts of each policy so far and its first violations, which notebooks show.
 
-        None if there are no counts.
+        If there are no counts, it says why.
         """
         try:
             counts = self.counts
-        except RunError:
-            return None
+        except RunError as error:
+            return f"<p>{escape(str(error))}</p>"
         rows = [
             (
                 name or "",
