@@ -18,6 +18,9 @@ from mtlmon.engine.native import MemoryLimit
 from mtlmon.errors import MtlmonError
 from mtlmon.policy.written import written_policies
 from mtlmon.run.endings import note_skipped, note_waiting
+from mtlmon.run.formula_judge import FormulaJudge
+from mtlmon.run.judges import NoWriter
+from mtlmon.run.judging import PolicyWork
 from mtlmon.run.option_rules import require_no_columns, require_no_keys
 from mtlmon.run.policies import assumption_watch, knows_rows, open_source, prepare_messages
 from mtlmon.run.report import absent_atoms, is_violated
@@ -29,9 +32,10 @@ from mtlmon.support.standard_input import STANDARD_INPUT
 from mtlmon.verdicts.arrays import FALSE, verdict_type
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from mtlmon.checking.explaining import Violation
+    from mtlmon.drive.native import VerdictRows
     from mtlmon.errors import UndecidedError
     from mtlmon.explanation.proof import Proof
     from mtlmon.policy import PolicyFile
@@ -105,6 +109,26 @@ def checked(file: PolicyFile, options: RunSpec) -> LogCheck:
     return check
 
 
+class _Taken(NoWriter):
+    """Takes the verdicts of a run as they are, in the place of an output.
+
+    Args:
+        take: takes the verdicts out of the check.
+    """
+
+    lines = None
+
+    def __init__(self, take: Callable[[], None]) -> None:
+        self.writer = self
+        self._take = take
+
+    def put(self, rows: VerdictRows) -> None:
+        self._take()
+
+    def close(self) -> None:
+        """Do nothing: what is taken needs no end."""
+
+
 class Checking:
     """The run of policies without variables.
 
@@ -145,10 +169,17 @@ class Checking:
                 source.track_rows()
             if not isinstance(source, TextLog):
                 self.unit = source.times.resolution or source.times.unit
+            watch = assumption_watch(self.file, source, self.options.times)
+            output = _Taken(lambda: self._take(check, source))
+            judge = FormulaJudge(check, source, output, None, lambda: source, self.options)
+            names = [policy.name for policy in check.policies]
+            work = PolicyWork([judge], source, {}, self.options, names, watch)
             try:
-                self._read(check, source)
+                for steps in (work.read(), work.end(self.options.times.end_time)):
+                    for _ in steps:
+                        pass
             except (MtlmonError, OSError) as error:
-                self._take(check, source)
+                work.take()
                 return error
             finally:
                 if not isinstance(source, TextLog):
@@ -161,16 +192,6 @@ class Checking:
             note_waiting(source.waiting_rows, source.row_name, self.options.host)
             self._add_pending(check, source)
         return None
-
-    def _read(self, check: LogCheck, source: Source) -> None:
-        watch = assumption_watch(self.file, source, self.options.times)
-        for batch in source:
-            for message in () if watch is None else watch.note(batch, source):
-                note(message)
-            for _ in check.feed(batch, source):
-                self._take(check, source)
-        for _ in check.end(source, self.options.times.end_time):
-            self._take(check, source)
 
     def _take(self, check: LogCheck, source: Source) -> None:
         """Take the verdicts that have been decided."""

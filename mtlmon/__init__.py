@@ -54,7 +54,9 @@ if TYPE_CHECKING:
     from mtlmon._relational_history import RelationalHistory
     from mtlmon.explanation import Proof, explain
     from mtlmon.history.history import History
+    from mtlmon.run.answers import Answers
     from mtlmon.run.library import Run, check
+    from mtlmon.run.live import Live, live
     from mtlmon.run.records import query
     from mtlmon.syntax.build import (
         always,
@@ -88,7 +90,9 @@ _LATER = {
         "once",
         "previous",
     ),
+    "mtlmon.run.answers": ("Answers",),
     "mtlmon.run.library": ("Run", "check"),
+    "mtlmon.run.live": ("Live", "live"),
     "mtlmon.run.records": ("query",),
     "mtlmon.verdicts.arrays": ("VerdictArray",),
     "mtlmon.verdicts.operations": ("Resolution", "Summary", "first", "resolve", "violations"),
@@ -97,6 +101,7 @@ _LATER = {
 __all__ = [
     "FALSE",
     "TRUE",
+    "Answers",
     "CopyError",
     "EventError",
     "EventTypeError",
@@ -106,6 +111,7 @@ __all__ = [
     "History",
     "InUseError",
     "LimitError",
+    "Live",
     "LogError",
     "MemoryLimitError",
     "Monitor",
@@ -141,6 +147,7 @@ __all__ = [
     "explain",
     "first",
     "historically",
+    "live",
     "next_",
     "once",
     "parse",

@@ -64,11 +64,17 @@ if TYPE_CHECKING:
     from mtlmon.checking import tick_turns as checking_tick_turns
     from mtlmon.checking.assumptions import AssumptionWatch
     from mtlmon.checking.bounds import Bound, FileBounds, bounds_of, guessed_schema, monitors_kept
-    from mtlmon.checking.changes import ChangeLines, ChangeOutput
+    from mtlmon.checking.changes import Bound as FinalBound
+    from mtlmon.checking.changes import ChangedAnswers, ChangeLines, ChangeOutput
     from mtlmon.checking.history_check import Bounds, HistoryCheck
     from mtlmon.checking.last_rows import LastRow, LastRows
     from mtlmon.checking.late_events import LateEvents
-    from mtlmon.checking.late_first import FirstAnswer, FirstChanges, LiveViolations
+    from mtlmon.checking.late_first import (
+        FirstAnswer,
+        FirstChanges,
+        FirstViolation,
+        LiveViolations,
+    )
     from mtlmon.checking.outputs import JsonLinesOutput, TextOutput, unique_key_columns
     from mtlmon.checking.point_rows import PointRows
     from mtlmon.checking.policy_facts import PolicyFacts
@@ -259,16 +265,17 @@ if TYPE_CHECKING:
     from mtlmon.run import keywords as run_keywords
     from mtlmon.run import preparing as run_preparing
     from mtlmon.run import read_parts as run_read_parts
+    from mtlmon.run.answers import Answer as RunAnswer
     from mtlmon.run.checked_tables import TableCheck, check_tables
     from mtlmon.run.checkpoint import DIGEST_BYTES, MAGIC, CheckpointFile, LogMark
     from mtlmon.run.context import context_lines
     from mtlmon.run.failure import RunError
     from mtlmon.run.files import open_log
-    from mtlmon.run.keywords import CheckOptions, QueryOptions, in_python
+    from mtlmon.run.keywords import CheckOptions, LiveOptions, QueryOptions, in_python
     from mtlmon.run.pump import ALONE_BYTES, WORTH_BYTES, MonitoredText, TextWork
     from mtlmon.run.read_parts import ReadPart
     from mtlmon.run.recognition import format_of, is_enough
-    from mtlmon.run.snapshot_parts import MIXED, POLICIES
+    from mtlmon.run.snapshot_parts import JUDGES, POLICIES
     from mtlmon.run.snapshot_parts import split_parts as split_kinds
     from mtlmon.run.spec import PLACES, RunSpec
     from mtlmon.run.text_checkpoints import CheckpointedText

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from importlib.util import find_spec
 from itertools import cycle
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import mtlmon
 from mtlmon import Formula, compile_formula, parse
 from tests.cli import process
-from tests.doors import MOST_VARIABLES, TextMonitor, policy_label
+from tests.doors import MOST_VARIABLES, RunAnswer, TextMonitor, policy_label
 from tests.feeding import FORMS
 from tests.formulas import is_bounded
 from tests.properties import Output
@@ -291,11 +291,42 @@ def run_check(job: Job) -> Output:
         log = Path(directory, "events.log")
         log.write_text("".join(f"{format_step(step)}\n" for step in job.steps), encoding="utf-8")
         run = mtlmon.check(job.formula, log, mode=job.mode, bdd=job.bdd, end_time=job.end_time)
-        lines = []
-        for one in run:
-            value = f"= {one.reference}" if one.verdict is None else str(one.verdict).lower()
-            lines.append(f"{one.time}:{one.offset} {value}")
-    return (*((),) * len(job.steps), tuple(lines))
+        lines = _answer_lines(run)
+    return (*((),) * len(job.steps), lines)
+
+
+def _answer_lines(answers: Iterable[RunAnswer]) -> tuple[str, ...]:
+    """Answers as the command writes them."""
+    lines = []
+    for one in answers:
+        value = f"= {one.reference}" if one.verdict is None else str(one.verdict).lower()
+        lines.append(f"{one.time}:{one.offset} {value}")
+    return tuple(lines)
+
+
+def _run_live(job: Job, *, text: bool) -> Output:
+    """`mtlmon.live`, which is given rows or lines; every other step, another run goes on."""
+    options: dict[str, Any] = {"mode": job.mode, "bdd": job.bdd, "end_time": job.end_time}
+    run = mtlmon.live(job.formula, text=text, **options)
+    output = []
+    for number, step in enumerate(job.steps):
+        if number % 2:
+            run = mtlmon.live(job.formula, text=text, snapshot=run.snapshot(), **options)
+        assert isinstance(step, Event)
+        row = {"ts": step.time_stamp, **dict.fromkeys(step.atoms, True)}
+        found = run.feed(format_step(step) if text else row)
+        output.append(_answer_lines(found))
+    return (*output, _answer_lines(run.end()))
+
+
+def run_live(job: Job) -> Output:
+    """`mtlmon.live`, with rows."""
+    return _run_live(job, text=False)
+
+
+def run_live_text(job: Job) -> Output:
+    """`mtlmon.live`, with lines of a text log."""
+    return _run_live(job, text=True)
 
 
 @lru_cache(maxsize=4)
@@ -316,10 +347,13 @@ JSON_LINES = EntryPoint("JSON lines", run_json_lines, by_step=False, takes_advan
 COMMAND = EntryPoint("command", run_command, by_step=False, takes_advance=False)
 
 CHECK = EntryPoint("check", run_check, by_step=False, takes_advance=False)
+# time that passes decides a time-point there once the whole reach of its formula is over
+LIVE = EntryPoint("live", run_live, by_step=True, takes_advance=False)
+LIVE_TEXT = EntryPoint("live text", run_live_text, by_step=True, takes_advance=False)
 
 ENTRY_POINTS: tuple[EntryPoint, ...] = (
     *(STEPS, ITERATOR, ARRAYS, TEXT, BLOCKS, JSON_LINES, COMMAND),
-    *((CHECK,) if find_spec("pyarrow") else ()),
+    *((CHECK, LIVE, LIVE_TEXT) if find_spec("pyarrow") else ()),
 )
 
 

@@ -284,6 +284,38 @@ def _run(policies: str, **options: Any) -> Case:
     )
 
 
+def _live(policies: str, **options: Any) -> Case:
+    """A run to which rows are given."""
+
+    def row(time: int) -> dict[str, Any]:
+        return {"ts": time, "p": True, "q": time % 3 == 0}
+
+    async def stream(time: int) -> AsyncIterator[dict[str, Any]]:
+        yield row(time)
+
+    async def consume(run: Any, time: int) -> list[Any]:
+        return [answer async for answer in run.aiter(stream(time))]
+
+    def made() -> Any:
+        run = mtlmon.live(policies, **options)
+        run.feed([row(time) for time in range(50)])
+        return run
+
+    return Case(
+        made,
+        lambda one, source, time: one.feed(row(time)),
+        {
+            "feed": lambda one, source, time: one.feed([row(time)] * source.randrange(1, 200)),
+            "pass_time": lambda one, source, time: one.pass_time(time),
+            "afeed": lambda one, source, time: asyncio.run(one.afeed(row(time))),
+            "apass_time": lambda one, source, time: asyncio.run(one.apass_time(time)),
+            "aend": lambda one, source, time: asyncio.run(one.aend()),
+            "aiter": lambda one, source, time: asyncio.run(consume(one, time)),
+        },
+        frozenset({"close", "end", "aend", "aiter", "__exit__"}),
+    )
+
+
 CASES: dict[str, Case] = {
     "Monitor": Case(
         monitor,
@@ -452,6 +484,8 @@ CASES: dict[str, Case] = {
     ),
     "Run": _run(f"policy x: {FORMULA}", rows=True),
     "Run of policies with variables": _run(_FIND),
+    "Live": _live(f"policy x: {FORMULA}", lateness=50),
+    "Live of both kinds": _live(f"{_FIND}\npolicy x: {FORMULA}", on_error="skip"),
     "Run of both kinds": _run(f"{_FIND}\npolicy x: {FORMULA}"),
     "TableEvents": Case(
         lambda: open_tables(event_rows(3000), ["p", "q"], resolution="s"),
@@ -460,6 +494,7 @@ CASES: dict[str, Case] = {
         dict.fromkeys(
             [
                 *(
+                    "columns_of",
                     "descriptor",
                     "go_on_at",
                     "keep_traces",
@@ -467,6 +502,7 @@ CASES: dict[str, Case] = {
                     "only_due_ticks",
                     "pass_time",
                     "prepare_next",
+                    "restore_given",
                 ),
                 *("refuse", "released", "rows_until", "seen_names", "settled_traces", "skip"),
                 *("ticks_until", "track_rows", "late_header"),

@@ -42,6 +42,7 @@ from tests.doors import (
     OF_ROWS,
     CheckOptions,
     EventColumns,
+    LiveOptions,
     MemoryLimit,
     QueryOptions,
     check_tables,
@@ -60,12 +61,15 @@ MODULES = [
 PASSED_ON = {
     "mtlmon.query": tuple(QueryOptions.__annotations__),
     "mtlmon.check": tuple(CheckOptions.__annotations__),
+    "mtlmon.live": tuple(LiveOptions.__annotations__),
     "mtlmon.RelationalMonitor.feed": OF_EVENTS,
 }
 """The options of functions with `**options`."""
 
 NO_OPTIONS = {
     "mtlmon.Formula": "made by parse",
+    "mtlmon.Answers": "returned by mtlmon.Live.feed",
+    "mtlmon.Live": "made by mtlmon.live",
     "mtlmon.Proof": "made by explain",
     "mtlmon.Program": "made by compile_formula",
     "mtlmon.policy.Policy": "made by parse_policies",
@@ -628,6 +632,62 @@ example("mtlmon.check", ran)(
     checkpoint_every=5,
     resume=True,
 )
+
+
+def given_to_live(policy: Any = "p", rows: Any = ROWS, **options: Any) -> str:
+    """What is said of rows that are given."""
+    run = mtlmon.live(policy, **options)
+    found = [*run.feed(rows), *run.end()]
+    return f"{found} {run.messages} {run.status} {run.summary[-40:]}"
+
+
+def saved(**options: Any) -> str:
+    if "snapshot" in options:
+        first = mtlmon.live("NEXT p")
+        first.feed(ROWS)
+        options["snapshot"] = first.snapshot()
+    return given_to_live("NEXT p", ROWS.slice(3), **options)
+
+
+def late_at(**options: Any) -> str:
+    """What is in the file of late rows."""
+    path = Files.folder / "late.csv"
+    path.unlink(missing_ok=True)
+    given_to_live(**options)
+    return path.read_text() if path.exists() else ""
+
+
+HOLES = pa.table({"ts": [1, None, 3], "p": [True, True, False]})
+enter_rows(
+    "mtlmon.live",
+    given_to_live,
+    ("time", "time_unit", "time_zone", "resolution", "event", "event_separator", "wait"),
+)
+example("mtlmon.live", given_to_live, {"time": "text"})(time_format="%Y-%d-%m")
+example("mtlmon.live", lambda **o: given_to_live("p", HOLES, **o))(on_error="skip")
+example("mtlmon.live", late_at, {"time": "down", "wait": 0})(late=_Folder("late.csv"))
+example("mtlmon.live", given_to_live)(
+    key="k", max_memory=10, rows=True, verdicts="false", threads=0, slice_seed=3, text=True
+)
+example("mtlmon.live", saved)(snapshot=True)
+example("mtlmon.live", lambda **o: given_to_live("EVENTUALLY[0,9] x", XS, **o))(
+    mode="naive", resolve=True, end_time="inf", bdd="cud"
+)
+example("mtlmon.live", lambda **o: given_to_live("policy a per k: NEXT p", **o))(advance_every="s")
+example("mtlmon.live", lambda **o: given_to_live("policy a: x IMPLIES p", XS, **o))(
+    fail_on_vacuous=True, vacuous="warn"
+)
+example("mtlmon.live", lambda **o: given_to_live(RULES, **o))(
+    set={"m": 9}, fail_on="none", unit="m"
+)
+example("mtlmon.live", lambda **o: given_to_live(NAMED, **o), {"event": "what"})(
+    time_points="stamp", max_rows=0, slices=0
+)
+example("mtlmon.live", given_to_live, {"time": "down"})(lateness=9)
+example("mtlmon.live", given_to_live, {"time": "down", "lateness": 9})(
+    consistency="strong", op="k", id="k"
+)
+example("mtlmon.live", given_to_live, {"time": "down", "lateness": 1, "key": "k"})(clock="keys")
 
 
 def monpoly_answers(**options: Any) -> str:

@@ -1,4 +1,4 @@
-"""Changes of the verdicts of several policies and keys, and what writes them as lines."""
+"""Changes of verdicts and of answers with values, and what writes them as lines."""
 
 from __future__ import annotations
 
@@ -13,20 +13,23 @@ from mtlmon.text.byte_writer import ByteWriter
 from mtlmon.verdicts.arrays import EQUIVALENT, FALSE, TRUE, verdict_type
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
     from mtlmon.checking.late_origins import LateOrigins
-    from mtlmon.checking.outputs import LineTimes, Writer
+    from mtlmon.checking.outputs import Writer
     from mtlmon.checking.partitions import TraceKeys
+    from mtlmon.relational.correcting.points import ChangedAnswer
+    from mtlmon.relational.output.changed_lines import LineTimes
 
 __all__ = [
     "KINDS_OF",
     "Bound",
+    "Change",
     "ChangeLines",
     "ChangeOutput",
-    "ChangedRows",
+    "ChangedAnswers",
     "PolicyChanges",
     "selected",
     "verdict_rows",
@@ -56,8 +59,20 @@ class PolicyChanges(NamedTuple):
     revision: int
 
 
+class ChangedAnswers(NamedTuple):
+    """What a batch has changed of the answers of policies with variables.
+
+    Attributes:
+        changes: the changes, by policy and time-point.
+        revision: the number of the batch.
+    """
+
+    changes: list[ChangedAnswer]
+    revision: int
+
+
 class Bound(NamedTuple):
-    """Verdicts below a time-stamp are final.
+    """Verdicts and answers below a time-stamp are final.
 
     Attributes:
         time_stamp: the time-stamp.
@@ -70,23 +85,8 @@ class Bound(NamedTuple):
     trace: int | None = None
 
 
-class ChangedRows:
-    """Changes and bounds that have not been taken out yet, in their order."""
-
-    def __init__(self) -> None:
-        self._rows: list[PolicyChanges | Bound] = []
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def add(self, row: PolicyChanges | Bound) -> None:
-        """Add changes or a bound behind the others."""
-        self._rows.append(row)
-
-    def taken(self) -> list[PolicyChanges | Bound]:
-        """Remove all changes and bounds, and return them."""
-        rows, self._rows = self._rows, []
-        return rows
+Change = PolicyChanges | ChangedAnswers | Bound
+"""What a check finds: changes of one kind of policies, or how far they are final."""
 
 
 class ChangeOutput(Protocol):
@@ -96,8 +96,8 @@ class ChangeOutput(Protocol):
     def writer(self) -> Writer:
         """Holds the bytes to be written."""
 
-    def put(self, rows: ChangedRows) -> None:
-        """Convert changes and bounds, and remove them from the rows."""
+    def put(self, rows: Sequence[Change]) -> None:
+        """Convert changes and bounds."""
 
     def close(self) -> None:
         """Write the end of the file to the writer; nothing follows."""
@@ -141,6 +141,7 @@ class ChangeLines:
         times: writes times in place of time-stamps; None for time-stamps.
         origins: finds the rows of verdicts, which are written behind them as `TAB file:row`; None
             to write none.
+        answers: returns the lines of answers with values; None if there are none.
     """
 
     def __init__(
@@ -150,20 +151,27 @@ class ChangeLines:
         selection: str,
         times: LineTimes | None = None,
         origins: LateOrigins | None = None,
+        answers: Callable[[ChangedAnswers], bytes] | None = None,
     ) -> None:
         self.writer = ByteWriter()
         self._lines = TextOutput(names, keys, origins, times)
         # what bounds are about is no row
-        self._bounds = TextOutput(names, keys, times=times)
+        self._bounds = TextOutput(names, keys)
+        self._times = times
         self._origins = origins
         self._selection = selection
+        self._answers = answers
 
-    def put(self, rows: ChangedRows) -> None:
-        """Write changes and bounds, and remove them from the rows."""
-        for row in rows.taken():
+    def put(self, rows: Sequence[Change]) -> None:
+        """Write changes and bounds."""
+        for row in rows:
             if isinstance(row, Bound):
                 if self._selection != "first":
                     self._write_bound(row)
+                continue
+            if isinstance(row, ChangedAnswers):
+                assert self._answers is not None
+                self.writer.write(self._answers(row))
                 continue
             changes = row._replace(records=selected(row.records, self._selection))
             if len(changes.records):
@@ -195,12 +203,15 @@ class ChangeLines:
 
     def _write_bound(self, bound: Bound) -> None:
         """Write a bound, behind the fields of a policy and a key if it is only about these."""
-        rows = VerdictRows()
-        rows.add_false(bound.time_stamp, 0, bound.trace or 0, bound.policy or 0)
-        start, tab, verdict = _text(self._bounds, rows).rpartition(b"\t")
-        if bound.policy is None:
-            start = tab = b""
-        self.writer.write(b"%b%b!@%b\n" % (start, tab, verdict.removesuffix(b":0 false\n")))
+        fields = b""
+        if bound.policy is not None:
+            rows = VerdictRows()
+            rows.add_false(0, 0, bound.trace or 0, bound.policy)
+            fields = _text(self._bounds, rows).removesuffix(b"0:0 false\n")
+        times, text = self._times, str(bound.time_stamp)
+        if times is not None and not times.is_plain:
+            (text,) = times.texts([bound.time_stamp])
+        self.writer.write(b"%b!@%b\n" % (fields, text.encode()))
 
     def close(self) -> None:
         """Do nothing: lines need no end."""

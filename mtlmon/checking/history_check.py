@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 
-from mtlmon.checking.changes import Bound, ChangedRows, PolicyChanges
+from mtlmon.checking.changes import Bound, PolicyChanges
 from mtlmon.checking.check_snapshots import opened, sealed
 from mtlmon.checking.clocks import clock_of, end_time_of_all, ticks_of
 from mtlmon.checking.counts import PolicyCounts
 from mtlmon.checking.late_events import LateEvents
 from mtlmon.checking.late_origins import LateOrigins
-from mtlmon.checking.late_partitions import LatePartition
 from mtlmon.checking.partitions import partitions_of
 from mtlmon.checking.triggered import Companions
 from mtlmon.engine.memory_limit import formula_bytes
@@ -30,6 +29,7 @@ from mtlmon.engine.native import Session
 from mtlmon.errors import EventError
 from mtlmon.history.following import FollowingHistory, NumberedHistory
 from mtlmon.history.operations import INSERT, RETRACT
+from mtlmon.policy.past_formulas import future_operator
 from mtlmon.policy.predicates.time_points import Changes as ChangesOf
 from mtlmon.policy.predicates.time_points import Waiting
 from mtlmon.support.snapshot_parts import damaged, joined_parts, split_parts
@@ -41,8 +41,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from mtlmon.checking.changes import Change
     from mtlmon.checking.clocks import EndTime
     from mtlmon.checking.counts import Triggered
+    from mtlmon.checking.late_partitions import LatePartition
     from mtlmon.checking.sources import EventBatch
     from mtlmon.engine.native import MemoryLimit
     from mtlmon.history.changes import Changes
@@ -100,15 +102,12 @@ class HistoryCheck:
     Attributes:
         policies: as given.
         partitions: how the policies divide the log into traces.
-        verdicts: the changes that have not been taken out yet.
         position: the number of events that have been read, also of those that are refused.
         late_count: the number of events that were taken in below the largest time-stamp so far, or
             below that of a key if these have their own time.
         refused_count: the number of events that came too late for some policy.
         revision_count: how often a verdict was changed or withdrawn.
         revision: the number of batches with events.
-        is_within_row: whether some policies have not had the last batch yet; there is no snapshot
-            then.
         memory: as given.
         origins: finds the rows of verdicts; None if they are not wanted.
         streams: set this before the first events if atoms depend on other rows: computes them.
@@ -181,13 +180,12 @@ class HistoryCheck:
         self._late_partitions: dict[int, LatePartition] = {}
         # for each history, how many time-points are now true, false and equivalent
         self._now = np.zeros((len(self._sessions), 4), np.int64)
-        self.verdicts = ChangedRows()
+        self._found: list[Change] = []
         self.position = 0
         self.late_count = 0
         self.refused_count = 0
         self.revision_count = 0
         self.revision = 0
-        self.is_within_row = False
         self._lengths = Bounds(0, 0)
         # the time of the log, or those of the keys of each partition
         count = 1 if clock == "all" else len(self.partitions.columns)
@@ -256,6 +254,11 @@ class HistoryCheck:
                 atoms = followed.setdefault(self._partition_of[number], {})
                 if self._periods[number] is None and self._waits[number] is None:
                     atoms.update(dict.fromkeys(self._atoms_of(number)))
+        if not followed:
+            return
+        # PERF: importing Arrow takes longer than small logs
+        from mtlmon.checking.late_partitions import LatePartition
+
         self._late_partitions = {
             partition: LatePartition(
                 self.streams,
@@ -329,7 +332,6 @@ class HistoryCheck:
             self.origins.forget(self._final_below)
         self.revision += 1
         refused = np.zeros(count, np.bool_)
-        self.is_within_row = True
         inputs = None if self.inputs is None else self.inputs(batch)
         for late in self._late_partitions.values():
             refused[late.push(batch, inputs)] = True
@@ -358,7 +360,6 @@ class HistoryCheck:
         self._count_late(batch, refused)
         self.position += count
         self._tell_bounds(batch)
-        self.is_within_row = False
         self._since_measured += count
         self._measure()
         yield
@@ -444,7 +445,7 @@ class HistoryCheck:
         self._now[number] -= np.bincount(records["former"], minlength=4)
         if number < len(self.policies):
             self.revision_count += int((records["operation"] != 0).sum())
-            self.verdicts.add(PolicyChanges(number, records, self.revision))
+            self._found.append(PolicyChanges(number, records, self.revision))
 
     def _tell_bounds(self, batch: EventBatch | None) -> None:
         """Tell the bounds that have moved: with clocks of keys, of those in the batch."""
@@ -454,7 +455,7 @@ class HistoryCheck:
             known = [bound for bound in bounds if bound is not None]
             if len(known) == len(bounds) and min(known) > self._told:
                 self._told = min(known)
-                self.verdicts.add(Bound(self._told))
+                self._found.append(Bound(self._told))
             return
         if batch is None:
             return
@@ -469,7 +470,7 @@ class HistoryCheck:
                     continue
                 if bound and bound > self._told_of_keys.get((policy, trace), 0):
                     self._told_of_keys[policy, trace] = bound
-                    self.verdicts.add(Bound(bound, policy, trace))
+                    self._found.append(Bound(bound, policy, trace))
 
     def _final_below(self, policy: int) -> NDArray[np.int64] | None:
         """The time below which verdicts of a policy are final, or that of each trace."""
@@ -529,8 +530,10 @@ class HistoryCheck:
         held += 0 if self.relations is None else self.relations.byte_count
         return held + (0 if self.origins is None else self.origins.held_bytes)
 
-    def close(self) -> None:
-        """Do nothing: there are no threads."""
+    def taken(self) -> list[Change]:
+        """Remove the changes that have not been taken out yet, and return them."""
+        found, self._found = self._found, []
+        return found
 
     # ---- snapshots -------------------------------------------------------------------------
 
@@ -636,6 +639,19 @@ class HistoryCheck:
             events = self._histories[place].counters["events"] if self._histories else 0
             counts.append(PolicyCounts(events, int(true), int(false)))
         return counts
+
+    @property
+    def uncounted(self) -> list[Policy]:
+        """The policies whose verdicts may be equivalent to others, so that `counts` lack some."""
+        return [
+            policy
+            for policy, session, counter in zip(
+                self.policies, self._sessions, self._counters, strict=False
+            )
+            if counter is None
+            and session.mode != "naive"
+            and future_operator(policy.formula) is not None
+        ]
 
     @property
     def kinds(self) -> list[tuple[int, int, int]]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mtlmon.checking.changes import Bound, PolicyChanges
+from mtlmon.checking.changes import Bound, ChangedAnswers, PolicyChanges
 from mtlmon.history.changes import INSERTED, change_type
 from mtlmon.relational.correcting.points import GONE
 from mtlmon.relational.running import HOLDS
@@ -21,12 +21,29 @@ from mtlmon.verdicts.arrays import FALSE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from typing import Protocol
 
-    from mtlmon.relational.correcting.points import ChangedAnswer, PointHistory
+    from mtlmon.checking.changes import Change
+    from mtlmon.relational.correcting.points import PointHistory
 
     Name = tuple[int, ...]
 
-__all__ = ["FirstAnswer", "FirstChanges", "LiveViolations"]
+    class VerdictCheck(Protocol):
+        """Checks policies without variables."""
+
+        @property
+        def earliest_pending(self) -> Name | None: ...
+
+    class AnswerCheck(Protocol):
+        """Checks policies with variables."""
+
+        revision: int
+
+        @property
+        def history(self) -> PointHistory: ...
+
+
+__all__ = ["FirstAnswer", "FirstChanges", "FirstViolation", "LiveViolations"]
 
 _STILL_OPEN = 3
 # So many names more than twice those that are left make it worth leaving out old ones.
@@ -80,172 +97,124 @@ class FirstAnswer:
 
     Args:
         finds: for each policy whether it is a find, whose matches count only if it is alone.
+        check: the check of these policies, whose history keeps what it has found.
         has_others: whether there are policies without variables beside these.
-
-    Attributes:
-        is_known: whether it is known.
-        open: its time-stamp and offset at the end of the log, if one before it is undecided.
     """
 
-    def __init__(self, finds: Sequence[bool], *, has_others: bool = False) -> None:
-        self.is_known = False
-        self.open: tuple[int, int] | None = None
+    takes = ChangedAnswers
+
+    def __init__(
+        self, finds: Sequence[bool], check: AnswerCheck, *, has_others: bool = False
+    ) -> None:
         is_alone = len(finds) == 1 and not has_others
         self._policies = [k for k, is_find in enumerate(finds) if is_alone or not is_find]
         self._live = LiveViolations()
+        self._check = check
 
-    def below(self, bound: int | None, history: PointHistory) -> list[ChangedAnswer]:
-        """Return the answers of the first violation, if it is known now, or nothing.
-
-        Args:
-            bound: the time below which answers are final; None for all.
-            history: the answers, whose changes since the last call have not been taken.
-        """
-        if self.is_known:
-            return []
-        for (policy, time_stamp, offset, kind, _), by in history.chunked.net.items():
-            if kind != HOLDS and policy in self._policies:
-                self._live.add((time_stamp, offset, policy), by)
-        first = self._live.earliest
-        if first is None or (bound is not None and first[0] >= bound):
-            return []
-        return self.tell(history)
-
-    def note(self, changes: Iterable[ChangedAnswer]) -> None:
-        """Note changes that were taken."""
-        for one in changes:
+    def note(self, row: ChangedAnswers) -> None:
+        """Note changes."""
+        for one in row.changes:
             if one.kind != HOLDS and one.policy in self._policies:
                 name = one.time_stamp, one.offset, one.policy
                 self._live.add(name, -1 if one.change == GONE else 1)
+
+    def passed(self, bound: int) -> None:
+        """Know that the first violation is not below a time."""
+        self._check.history.told_below = bound
 
     @property
     def earliest(self) -> Name | None:
         """Time-stamp, offset and policy of the earliest violation; None if there is none."""
         return self._live.earliest
 
-    def earliest_open(self, history: PointHistory) -> Name | None:
+    @property
+    def undecided(self) -> Name | None:
         """Time-stamp, offset and policy of the earliest undecided time-point, or None."""
-        return history.earliest_open(self._policies)
+        return self._check.history.earliest_open(self._policies)
 
-    def tell(self, history: PointHistory) -> list[ChangedAnswer]:
+    def is_open(self, undecided: Name) -> bool:
+        """Whether an undecided time-point may be a violation before the earliest one."""
+        return self.earliest is not None and undecided < self.earliest
+
+    def tell(self) -> ChangedAnswers:
         """Return the answers of the earliest violation, which are final; there is one."""
-        first = self._live.earliest
+        first = self.earliest
         assert first is not None
-        self.is_known = True
         time_stamp, offset, policy = first
-        return history.found_at(policy, time_stamp, offset)
-
-    def end(self, history: PointHistory) -> list[ChangedAnswer]:
-        """End the log, once the changes were taken; return what `below` does."""
-        first = self._live.earliest
-        if first is not None and not self.is_known:
-            undecided = self.earliest_open(history)
-            if undecided is not None and undecided < first:
-                self.open = first[0], first[1]
-                return []
-        return self.below(None, history)
+        found = self._check.history.found_at(policy, time_stamp, offset)
+        return ChangedAnswers(found, self._check.revision)
 
     def parts(self) -> list[Any]:
         """Return what `restore` needs."""
-        return [self.is_known, self._live.parts()]
+        return self._live.parts()
 
     def restore(self, parts: Sequence[Any]) -> None:
         """Go on from what `parts` has returned."""
-        self.is_known, live = parts
-        self._live.restore(live)
+        self._live.restore(parts)
 
 
 class FirstChanges:
-    """Takes the changes of verdicts, and passes on the first violation once it is final.
+    """Finds the first violation of policies without variables.
 
     On a single trace, violations are ordered by time-point, then by policy; with keys, by
     time-stamp, policy, key and offset. Keys are in the order in which their first events came.
 
     Args:
+        check: the check of these policies.
         has_keys: whether there are keys.
-
-    Attributes:
-        has_keys: as given.
-        is_known: whether the first violation has been passed on.
-        open_before: the first violation at the end of the log, as time-stamp and offset, and the
-            time-stamp of an undecided time-point before it; None if there is none.
     """
 
-    def __init__(self, *, has_keys: bool) -> None:
-        self.is_known = False
-        self.open_before: tuple[tuple[int, int], int] | None = None
-        self.has_keys = has_keys
+    takes = PolicyChanges
+
+    def __init__(self, check: VerdictCheck, *, has_keys: bool) -> None:
+        self._check = check
+        self._has_keys = has_keys
         self._live = LiveViolations()
         self._revision = 0
 
-    def take(self, rows: Iterable[PolicyChanges | Bound]) -> list[PolicyChanges | Bound]:
-        """Take changes and bounds; return those that tell the first violation, or none."""
-        for row in rows:
-            if self.is_known:
-                return []
-            if isinstance(row, PolicyChanges):
-                self.note(row)
-            elif row.policy is None:
-                first = self.earliest
-                if first is not None and first[0] < row.time_stamp:
-                    return [row, self.tell()]
-            # where each key has its own time, one that is yet to come may have an earlier violation
-        return []
-
-    def note(self, changes: PolicyChanges) -> None:
+    def note(self, row: PolicyChanges) -> None:
         """Note changes."""
-        self._revision = changes.revision
-        records = changes.records
+        self._revision = row.revision
+        records = row.records
         records = records[(records["kind"] == FALSE) != (records["former"] == FALSE)]
         columns = (records[name].tolist() for name in ("time_stamp", "offset", "trace", "kind"))
         for time_stamp, offset, trace, kind in zip(*columns, strict=True):
-            if self.has_keys:
-                name = time_stamp, changes.policy, trace, offset
+            if self._has_keys:
+                name = time_stamp, row.policy, trace, offset
             else:
-                name = time_stamp, offset, changes.policy, trace
+                name = time_stamp, offset, row.policy, trace
             self._live.add(name, 1 if kind == FALSE else -1)
 
-    def end(self, undecided: Name | None) -> list[PolicyChanges | Bound]:
-        """End the log; return what tells the first violation, or nothing.
-
-        Args:
-            undecided: as for `is_open`.
-        """
-        first = None if self.is_known else self.earliest
-        if first is None:
-            return []
-        if undecided is not None and self.is_open(undecided):
-            self.open_before = (first[0], first[1]), undecided[0]
-            return []
-        return [self.tell()]
-
-    def is_open(self, undecided: Name) -> bool:
-        """Whether an undecided time-point may be a violation before the earliest one.
-
-        Args:
-            undecided: time-stamp, offset and policy of the earliest undecided time-point.
-        """
-        first = self.earliest
-        if first is None or self.has_keys:
-            # rows of one time-stamp have no common order
-            return first is not None and undecided[0] <= first[0]
-        return undecided < first
+    def passed(self, bound: int) -> None:
+        """Do nothing: what is final is told from what was noted."""
 
     @property
     def earliest(self) -> Name | None:
         """Time-stamp, offset and policy of the earliest violation; None if there is none."""
         first = self._live.earliest
-        if first is None or not self.has_keys:
+        if first is None or not self._has_keys:
             return None if first is None else first[:3]
         return first[0], first[3], first[1]
+
+    @property
+    def undecided(self) -> Name | None:
+        """Time-stamp, offset and policy of the earliest undecided time-point, or None."""
+        return self._check.earliest_pending
+
+    def is_open(self, undecided: Name) -> bool:
+        """Whether an undecided time-point may be a violation before the earliest one."""
+        first = self.earliest
+        if first is None or self._has_keys:
+            # rows of one time-stamp have no common order
+            return first is not None and undecided[0] <= first[0]
+        return undecided < first
 
     def tell(self) -> PolicyChanges:
         """Return what tells the earliest violation, which is final; there is one."""
         first = self._live.earliest
         assert first is not None
-        self.is_known = True
         time_stamp, *rest = first
-        policy, trace, offset = rest if self.has_keys else (rest[1], rest[2], rest[0])
+        policy, trace, offset = rest if self._has_keys else (rest[1], rest[2], rest[0])
         records = np.zeros(1, change_type())
         records["time_stamp"], records["offset"], records["trace"] = time_stamp, offset, trace
         records["kind"], records["operation"] = FALSE, INSERTED
@@ -253,17 +222,102 @@ class FirstChanges:
         return PolicyChanges(policy, records, self._revision)
 
     def parts(self) -> list[Any]:
-        """Return what `go_on` needs."""
-        return [self.is_known, self._revision, self._live.parts()]
+        """Return what `restore` needs."""
+        return [self._revision, self._live.parts()]
 
-    def go_on(self, parts: Sequence[Any]) -> None:
-        """Go on from what `parts` has returned; nothing must have been taken."""
-        self.is_known, self._revision, live = parts
+    def restore(self, parts: Sequence[Any]) -> None:
+        """Go on from what `parts` has returned; nothing must have been noted."""
+        self._revision, live = parts
         self._live.restore(live)
+
+
+class FirstViolation:
+    """Takes changes, and passes on the first violation once it is final.
+
+    Args:
+        kinds: find the first violation of the policies of each kind. Within a time-point, that of
+            an earlier kind is the first.
+        has_common_points: whether the kinds have the same time-points, in one order. Else, within a
+            time-stamp all violations of an earlier kind come first.
+
+    Attributes:
+        is_known: whether the first violation has been passed on.
+        open_before: the first violation at the end of the log, as time-stamp and offset, and the
+            time-stamp of an undecided time-point before it; None if there is none.
+    """
+
+    def __init__(
+        self, kinds: Sequence[FirstChanges | FirstAnswer], *, has_common_points: bool = True
+    ) -> None:
+        self._kinds = kinds
+        self._parts = 2 if has_common_points else 1
+        self.is_known = False
+        self.open_before: tuple[tuple[int, int], int] | None = None
+
+    def take(self, rows: Iterable[Change]) -> list[Change]:
+        """Take changes and bounds; return those that tell the first violation, or none."""
+        for row in rows:
+            if self.is_known:
+                return []
+            if not isinstance(row, Bound):
+                for one in self._kinds:
+                    if isinstance(row, one.takes):
+                        one.note(row)  # type: ignore[arg-type]
+            # where each key has its own time, one that is yet to come may have an earlier violation
+            elif row.policy is None:
+                point = self._earliest
+                if point is not None and point[0] < row.time_stamp:
+                    return [row, self._tell()]
+                for one in self._kinds:
+                    one.passed(row.time_stamp)
+        return []
+
+    def end(self) -> list[Change]:
+        """End the log; return what tells the first violation, or nothing."""
+        point = self._earliest
+        if self.is_known or point is None:
+            return []
+        first = self._first
+        for number, one in enumerate(self._kinds):
+            undecided = one.undecided
+            if undecided is None:
+                continue
+            if number == first:
+                is_open = one.is_open(undecided)
+            else:
+                place = undecided[: self._parts]
+                is_open = place < point[: self._parts] or (
+                    number < first and place == point[: self._parts]
+                )
+            if is_open:
+                self.open_before = (point[0], point[1]), undecided[0]
+                return []
+        return [self._tell()]
+
+    @property
+    def _first(self) -> int:
+        """The number of the kind that has the earliest violation; there is one."""
+        found = [
+            (one.earliest[: self._parts], number)
+            for number, one in enumerate(self._kinds)
+            if one.earliest is not None
+        ]
+        return min(found)[1]
+
+    @property
+    def _earliest(self) -> Name | None:
+        """Time-stamp, offset and policy of the earliest violation; None if there is none."""
+        if all(one.earliest is None for one in self._kinds):
+            return None
+        return self._kinds[self._first].earliest
+
+    def _tell(self) -> Change:
+        self.is_known = True
+        return self._kinds[self._first].tell()
 
     def snapshot(self) -> bytes:
         """Return what is known as bytes for `restore`."""
-        return json.dumps(self.parts()).encode()
+        return json.dumps([self.is_known, *(one.parts() for one in self._kinds)]).encode()
 
     def restore(self, snapshot: bytes) -> None:
         """Go on from a snapshot; nothing must have been taken.
@@ -272,6 +326,8 @@ class FirstChanges:
             SnapshotError: the bytes are not a snapshot.
         """
         try:
-            self.go_on(json.loads(snapshot))
+            self.is_known, *parts = json.loads(snapshot)
+            for one, part in zip(self._kinds, parts, strict=True):
+                one.restore(part)
         except (ValueError, TypeError):
             raise damaged() from None

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from mtlmon.checking.answer_rows import AnswerRows
+from mtlmon.checking.changes import Bound, ChangedAnswers
+from mtlmon.checking.counts import PolicyCounts
 from mtlmon.checking.late_events import LateEvents
-from mtlmon.checking.late_first import FirstAnswer
-from mtlmon.checking.partitions import partitions_of
 from mtlmon.errors import EventError
 from mtlmon.history.operations import INSERT, RETRACT
 from mtlmon.relational.correcting.points import NEW, PointHistory
+from mtlmon.relational.keyed import keys_of_others
 from mtlmon.relational.vacuity import is_violated, matched_by_policy
 from mtlmon.support.snapshot_parts import damaged, joined_parts, split_parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
+    from mtlmon.checking.answer_rows import AnswerRows
+    from mtlmon.checking.changes import Change
     from mtlmon.checking.clocks import EndTime
     from mtlmon.checking.conditional_rows import ConditionalRows
     from mtlmon.checking.history_check import ArrivalSource, Bounds
@@ -27,32 +29,19 @@ if TYPE_CHECKING:
     from mtlmon.checking.sources import EventBatch
     from mtlmon.engine.native import MemoryLimit
     from mtlmon.policy import PolicyFile
-    from mtlmon.relational.correcting.points import ChangedAnswer
 
     class BatchRows(Protocol):
         """Makes time-points of the rows of batches."""
 
+        @property
+        def left_out(self) -> int: ...
         def load(self, batch: Any) -> None: ...
         def read(self) -> bool: ...
         def snapshot(self) -> bytes: ...
         def restore(self, snapshot: bytes) -> None: ...
 
 
-__all__ = ["ChangedAnswers", "ValuationCheck"]
-
-
-class ChangedAnswers(NamedTuple):
-    """What a batch has changed.
-
-    Attributes:
-        changes: the changes, by policy and time-point.
-        revision: the number of the batch.
-        final_below: all below this time is final; None if that is no more than before.
-    """
-
-    changes: list[ChangedAnswer]
-    revision: int
-    final_below: int | None
+__all__ = ["ValuationCheck"]
 
 
 class ValuationCheck:
@@ -69,16 +58,12 @@ class ValuationCheck:
             log has added them to `PointHistory.arrivals` when a batch comes.
         memory: how much memory may be held.
         unmatched: "count" or "error": what to do with retractions whose rows do not come.
-        wants_first: whether the answers of the first violation are wanted only, once it is final:
-            by time-point, then by policy. Matches of a `find` count if it is alone.
         tracks_rows: whether to find the rows that answers are about; the source must track them,
             and `make` let `origins` listen.
-        keeps_all: whether `all_taken` is asked for.
 
     Attributes:
         policies: the policies with variables.
-        partitions: of the log, which is one trace.
-        verdicts: the changes that have not been taken out yet.
+        keys: the columns of the key of each.
         position: the number of events that have been read, also of those that are refused.
         late_count: the number of events that were taken in below the largest time-stamp so far.
         refused_count: the number of events that came too late.
@@ -92,9 +77,6 @@ class ValuationCheck:
             one. It tells `origins` what the history tells.
     """
 
-    is_within_row = False
-    key_counts = (0,)
-
     def __init__(
         self,
         file: PolicyFile,
@@ -104,20 +86,21 @@ class ValuationCheck:
         *,
         memory: MemoryLimit,
         unmatched: str,
-        wants_first: bool = False,
         tracks_rows: bool = False,
-        keeps_all: bool = False,
     ) -> None:
-        # all changes, where only the first violation is told
-        self._every: list[ChangedAnswers] | None = [] if keeps_all else None
-        self.origins = AnswerRows() if tracks_rows else None
+        self.origins: AnswerRows | None = None
+        if tracks_rows:
+            # PERF: importing Arrow takes longer than small logs
+            from mtlmon.checking.answer_rows import AnswerRows
+
+            self.origins = AnswerRows()
         self.policies = tuple(policy for policy in file.policies if policy.is_first_order)
+        self.keys = keys_of_others(file)
         has_others = len(self.policies) < len(file.policies)
         # events of policies without variables are counted by themselves
         self._category = "operators" if has_others else "sorting"
-        self.partitions = partitions_of([()])
         self.memory = memory
-        self.verdicts: list[ChangedAnswers] = []
+        self._found: list[Change] = []
         self.position = self.late_count = self.refused_count = 0
         self.revision_count = self.revision = 0
         self.rows: BatchRows | None = None
@@ -133,19 +116,6 @@ class ValuationCheck:
         self._told = 0
         # what an earlier run has left, until the types of columns are known
         self._kept: bytes | None = None
-        self._first: FirstAnswer | None = None
-        if wants_first:
-            self._first = FirstAnswer([policy.is_find for policy in self.policies])
-
-    @property
-    def is_stopped(self) -> bool:
-        """Whether the first violation is known, if only that is wanted."""
-        return self._first is not None and self._first.is_known
-
-    @property
-    def open_first(self) -> tuple[int, int] | None:
-        """The first violation at the end of the log, if one before it is undecided."""
-        return None if self._first is None else self._first.open
 
     @property
     def history(self) -> PointHistory:
@@ -219,21 +189,13 @@ class ValuationCheck:
         """Take what has changed, and how far it is final."""
         history = self.history
         bound = history.final_below()
-        first = None if self._first is None else self._first.below(bound, history)
         changes = history.changes()
         self.revision_count += sum(one.change != NEW for one in changes)
-        told = bound if bound > self._told else None
-        self._told = max(self._told, bound)
-        if self._every is not None and (changes or told is not None):
-            self._every.append(ChangedAnswers(changes, self.revision, told))
-        if first is not None:
-            changes = []
-            told = told if first else None
-        if changes or told is not None:
-            self.verdicts.append(ChangedAnswers(changes, self.revision, told))
-        if first:
-            # it is final because of the bound
-            self.verdicts.append(ChangedAnswers(first, self.revision, None))
+        if changes:
+            self._found.append(ChangedAnswers(changes, self.revision))
+        if bound > self._told:
+            self._told = bound
+            self._found.append(Bound(bound))
         of_rows = 0 if self.origins is None else self.origins.held_bytes
         of_rows += 0 if self.conditional is None else self.conditional.byte_count
         of_rows += 0 if self.key_points is None else self.key_points.held_bytes
@@ -262,16 +224,7 @@ class ValuationCheck:
         self.history.finish(end_time)
         self._take()
         yield
-        if self._first is not None:
-            self._end_first()
-            yield
         self._require_matched()
-
-    def _end_first(self) -> None:
-        """Tell the first violation at the end of the log, if it is known."""
-        assert self._first is not None
-        if found := self._first.end(self.history):
-            self.verdicts.append(ChangedAnswers(found, self.revision, None))
 
     def _require_matched(self) -> None:
         """Refuse retractions whose rows have not come, if they are an error."""
@@ -281,19 +234,10 @@ class ValuationCheck:
                 f"{self.unmatched} {what} found no row in time: --on-error skip only counts them"
             )
 
-    def taken(self) -> list[ChangedAnswers]:
+    def taken(self) -> list[Change]:
         """Remove the changes that have not been taken out yet, and return them."""
-        changes, self.verdicts = self.verdicts, []
-        return changes
-
-    def all_taken(self) -> list[ChangedAnswers]:
-        """Remove and return all changes, although only the first violation may be wanted."""
-        assert self._every is not None
-        changes, self._every = self._every, []
-        return changes
-
-    def close(self) -> None:
-        """Do nothing: there are no threads."""
+        found, self._found = self._found, []
+        return found
 
     # ---- snapshots -------------------------------------------------------------------------
 
@@ -309,7 +253,6 @@ class ValuationCheck:
             "revision": self.revision,
             "told": self._told,
             "latest": self._late.latest.tolist(),
-            "first": None if self._first is None else self._first.parts(),
         }
         parts = [json.dumps(head).encode()]
         if self._history is not None:
@@ -335,8 +278,6 @@ class ValuationCheck:
             self.refused_count, self.revision_count = head["refused"], head["revised"]
             self.revision, self._told = head["revision"], head["told"]
             self._late.latest = np.array(head["latest"], np.int64)
-            if self._first is not None:
-                self._first.restore(head["first"])
         except (ValueError, KeyError, TypeError, OverflowError):
             raise damaged() from None
         if not parts:
@@ -362,9 +303,9 @@ class ValuationCheck:
             self.rows.restore(rows)
 
     @property
-    def bounds(self) -> int | None:
-        """The bound that was told last; None if there was none."""
-        return self._told or None
+    def bounds(self) -> list[Bound]:
+        """The bounds that have been told."""
+        return [Bound(self._told)] if self._told else []
 
     # ---- what is known ---------------------------------------------------------------------
 
@@ -383,6 +324,20 @@ class ValuationCheck:
             return [0] * len(self.policies)
         answered: list[int] = self._history.chunked.counts.answered.tolist()
         return answered
+
+    @property
+    def counts(self) -> list[PolicyCounts]:
+        """The counts of each policy; a match of a `find` counts as true."""
+        counts = []
+        for policy, answered, found in zip(
+            self.policies, self.answered_points, self.found_points, strict=True
+        ):
+            others = answered - found
+            true, false = (found, others) if policy.is_find else (others, found)
+            # of time-points of several rows, it is not known how many are undecided
+            is_known = self._history is not None and not self._history.by_stamp
+            counts.append(PolicyCounts(self.event_count if is_known else answered, true, false))
+        return counts
 
     @property
     def failed(self) -> list[bool]:

@@ -100,6 +100,8 @@ class LogCheck:
         first_time_stamp: the first time-stamp of the log, or None before the first event.
         position: the number of events of the log that have been checked, including those of the
             runs whose snapshots this one continues.
+        saves_ticks: set this if no row is read again after a snapshot, so that it can be taken
+            when ticks that no row follows have been checked.
         repeats_ticks: whether the source may leave out ticks at which no atom changes: see
             `EventSource.only_due_ticks`.
         slice_events: the largest number of events to process before `run` and `feed` yield. You can
@@ -240,6 +242,7 @@ class LogCheck:
         self._advance_every = advance_every
         count = len(self.partitions.columns)
         self.position = 0
+        self.saves_ticks = False
         # For each partition whose policies choose rows, the offsets of its rows.
         self._row_offsets: list[RowOffsets | None] = [None] * count
         with_messages = {
@@ -634,7 +637,7 @@ class LogCheck:
         """
         if self._end_clock is not None:
             raise MtlmonError("no snapshot after the end of the log")
-        if self.is_within_row:
+        if self.is_within_row and not self.saves_ticks:
             raise MtlmonError("no snapshot between the ticks before a row")
         numbers = CheckNumbers(
             self.is_stopped,
@@ -649,7 +652,8 @@ class LogCheck:
         offsets = b"".join(one.snapshot() for one in self._row_offsets if one is not None)
         rows = b"" if self.row_tracker is None else self.row_tracker.snapshot()
         messages = b"" if self.messages is None else self.messages.snapshot()
-        body = numbers.pack() + offsets + rows + sized(messages) + policies_snapshot(self._native)
+        body = numbers.pack() + offsets + rows + sized(messages)
+        body += policies_snapshot(self._native, self._feeder.passed)
         return sealed(self._settings(), body)
 
     def restore(self, snapshot: bytes) -> None:
@@ -688,6 +692,18 @@ class LogCheck:
         self._feeder.ticks_done = numbers.clock or 0
         self._idle.limits = numbers.idle_limits
         self._idle.forgotten = numbers.forgotten
+
+    @property
+    def moment(self) -> tuple[int, int]:
+        """How far time has passed without rows, and below what time all ticks have been checked.
+
+        It is not part of a snapshot: set it behind `restore`, if rows are not read again.
+        """
+        return self._feeder.passed, self._feeder.ticks_done
+
+    @moment.setter
+    def moment(self, moment: tuple[int, int]) -> None:
+        self._feeder.passed, self._feeder.ticks_done = moment
 
     def _settings(self) -> list[tuple[str, object]]:
         """Return the settings that a snapshot depends on, each with words for an error message."""

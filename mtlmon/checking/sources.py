@@ -23,16 +23,30 @@ if TYPE_CHECKING:
     StreamNumbers = NDArray[np.uint32] | memoryview
 
 __all__ = [
+    "PAUSE",
     "BatchReader",
     "Corrections",
     "EventBatch",
     "EventSource",
     "LogPlaces",
+    "NothingYet",
     "Origins",
+    "Pause",
     "ReaderPlace",
 ]
 
 _Batch = TypeVar("_Batch")
+
+
+class Pause:
+    """Stands for rows that have not been given yet; there is one, `PAUSE`."""
+
+
+PAUSE = Pause()
+
+
+class NothingYet(Exception):
+    """There are no rows yet; the log has not ended, and can be asked again."""
 
 
 class Origins(NamedTuple):
@@ -214,13 +228,14 @@ class BatchReader(Generic[_Batch]):
 
     Args:
         batches: yields the batches, and None for a batch all of whose events are skipped; it counts
-            the events that it skips off `to_skip`.
+            the events that it skips off `to_skip`. It yields a `Pause` where events are given that
+            have not come yet.
 
     Attributes:
         to_skip: the number of events that are yet to be skipped.
     """
 
-    def __init__(self, batches: Generator[_Batch | None, None, None]) -> None:
+    def __init__(self, batches: Generator[_Batch | Pause | None, None, None]) -> None:
         self._batches = batches
         self.to_skip = 0
 
@@ -228,9 +243,15 @@ class BatchReader(Generic[_Batch]):
         return self
 
     def __next__(self) -> _Batch:
-        """Return the next batch."""
+        """Return the next batch.
+
+        Raises:
+            NothingYet: events are given as they come, and there are none at present.
+        """
         while (batch := next(self._batches)) is None:
             pass
+        if isinstance(batch, Pause):
+            raise NothingYet
         return batch
 
     def prepare_next(self) -> None:

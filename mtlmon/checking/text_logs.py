@@ -10,9 +10,18 @@ from typing import TYPE_CHECKING, cast
 
 from mtlmon.arrays.native import EventColumns
 from mtlmon.checking.row_files import RowFile
-from mtlmon.checking.sources import BatchReader, Corrections, LogPlaces, Origins, ReaderPlace
+from mtlmon.checking.sources import (
+    PAUSE,
+    BatchReader,
+    Corrections,
+    LogPlaces,
+    Origins,
+    Pause,
+    ReaderPlace,
+)
 from mtlmon.drive.native import TextEvents
 from mtlmon.engine.native import MemoryLimit
+from mtlmon.errors import MtlmonError
 from mtlmon.support.standard_input import has_begun, read_ready
 from mtlmon.text.head import HEAD_BYTES, LogHead
 
@@ -33,6 +42,7 @@ if TYPE_CHECKING:
     from mtlmon.relational.input.native import RowEvents
     from mtlmon.streams.atoms import TickAtoms, Values
     from mtlmon.tables.columns.times import Times
+    from mtlmon.text.given import GivenText
     from mtlmon.text.native import LineOrder
 
     class OpenFile(Protocol):
@@ -45,6 +55,10 @@ if TYPE_CHECKING:
         @property
         def name(self) -> str:
             """Its name in messages."""
+
+        @property
+        def given(self) -> GivenText | None:
+            """The text that a program gives as it comes, in place of what is in the file."""
 
         def close(self) -> None:
             """Close it."""
@@ -286,6 +300,11 @@ class TextLog(BatchReader[TextBatch]):
                 self.start = start
 
     @property
+    def has_streams(self) -> bool:
+        """Whether streams depend on earlier lines."""
+        return self._streams is not None
+
+    @property
     def descriptor(self) -> int:
         """The descriptor of the file."""
         return self._file.descriptor
@@ -349,7 +368,7 @@ class TextLog(BatchReader[TextBatch]):
         """The names of atoms in the first lines, including atoms that no policy has."""
         return self._head.names()
 
-    def _read(self) -> Generator[TextBatch | None, None, None]:
+    def _read(self) -> Generator[TextBatch | Pause | None, None, None]:
         """Yield the batches, and None for each batch that is skipped.
 
         Raises:
@@ -357,8 +376,11 @@ class TextLog(BatchReader[TextBatch]):
             OSError: the file cannot be read.
         """
         block = memoryview(bytearray(_BLOCK_BYTES))
-        while count := self._read_into(block):
-            yield from self._batches_of(block[:count])
+        while (count := self._read_into(block)) or self._waits:
+            if count:
+                yield from self._batches_of(block[:count])
+            else:
+                yield PAUSE
         if self.marks_end:
             end = TextBatch(b"", b"", self._atoms)
             end.is_tail = True
@@ -440,6 +462,40 @@ class TextLog(BatchReader[TextBatch]):
         self._latest = latest
         self.go_on_behind(place.size, place.events, clock)
 
+    def given_state(self) -> bytes:
+        """Return what is known by the lines so far, for `restore_given`.
+
+        Raises:
+            MtlmonError: something of it cannot be saved.
+        """
+        if self._order is not None:
+            raise MtlmonError("no snapshot while lines wait for others that come late (wait=)")
+        events = self._events
+        state = events.snapshot().hex() if isinstance(events, TextEvents) else ""
+        streams = None if self._streams is None else self._streams.state()
+        head = [
+            self._clock,
+            self._latest,
+            self.rows,
+            self.bytes_read,
+            self._refused,
+            self.passed,
+        ]
+        beginning, lines = self._head.kept()
+        return json.dumps([*head, state, beginning.hex(), lines, streams]).encode()
+
+    def restore_given(self, state: bytes) -> None:
+        """Go on from a state; nothing must have been read."""
+        *head, events, beginning, lines, streams = json.loads(state)
+        self._clock, self._latest, self.rows, self.bytes_read, self._refused, passed = head
+        if isinstance(self._events, TextEvents):
+            self._events.restore(bytes.fromhex(events))
+        self._head.go_on(bytes.fromhex(beginning), b"", lines)
+        if self._streams is not None:
+            self._streams.restore(streams)
+        if passed:
+            self.pass_time(passed)
+
     def go_on_behind(self, size: int, rows: int, clock: int | None) -> None:
         """Go on behind the first bytes, as `skip_bytes` does, without reading them.
 
@@ -471,8 +527,16 @@ class TextLog(BatchReader[TextBatch]):
             scanner = events.scanner if isinstance(events, TextEvents) else events.rows.lines
             scanner.order = self._order.lines
 
+    @property
+    def _waits(self) -> bool:
+        """Whether text is given as it comes, and there is none at present."""
+        return self._file.given is not None and self._file.given.waits
+
     def _read_into(self, block: memoryview) -> int:
-        """Wait for bytes and read them; return their number, or 0 at the end of the log."""
+        """Wait for bytes and read them; return their number, or 0 at the end of the log.
+
+        It is also 0 while text that is given as it comes has not come yet.
+        """
         order = self._order
         if order is None:
             self._wait_for_bytes()
@@ -492,11 +556,15 @@ class TextLog(BatchReader[TextBatch]):
 
     def _wait_for_bytes(self) -> None:
         """Wait until there is something to read, as long as the owner of the log says so."""
-        if self.wait is not None and not self.is_regular and not has_begun(self.descriptor):
+        if self.wait is None or self.is_regular or self._file.given is not None:
+            return
+        if not has_begun(self.descriptor):
             self.wait(self.descriptor)
 
     def _read_ready_into(self, block: memoryview) -> int:
         """Read bytes; return their number, or 0 at the end of the log."""
+        if self._file.given is not None:
+            return self._file.given.read_into(block) or 0
         while True:
             try:
                 return read_ready(self.descriptor, block)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -98,6 +98,25 @@ class TextStreams:
     def inputs(self, batch: TextBatch) -> pa.RecordBatch:
         """Return what the atoms are computed of, for the events of a batch."""
         return self._streams.prepared(*self._rows(batch))
+
+    def state(self) -> list[Any]:
+        """Return what is known by the events so far, for `restore`, as JSON can write it."""
+        streams = self._streams
+        saved = [] if streams.schema is None else [one.hex() for one in streams.snapshots()]
+        return [self.skipped, streams.points_left_out, list(self._atoms), saved]
+
+    def restore(self, state: Any) -> None:
+        """Go on from a state.
+
+        Raises:
+            SnapshotError: it is damaged, or of other streams.
+        """
+        self.skipped, self._streams.points_left_out, atoms, saved = state
+        self._atoms = tuple(atoms)
+        if saved:
+            names = [name for name in atoms if name not in self._names]
+            self.inputs(TextBatch(b"", b"", names))
+            self._streams.restore([bytes.fromhex(one) for one in saved])
 
     def track_rows(self) -> None:
         """Refuse to leave out rows that wait, as rows are known by their places."""

@@ -9,23 +9,29 @@ from mtlmon.traces.native cimport put_streams, read_streams
 from mtlmon.errors import MtlmonError
 
 
-def policies_snapshot(PolicyMonitors policies not None):
+def policies_snapshot(PolicyMonitors policies not None, uint64_t passed=0):
     """Return the state of the monitors as bytes for `restore_policies` in any process.
 
     The bytes contain no digest: the caller must protect them against damage.
+
+    Args:
+        policies: the monitors.
+        passed: time has passed up to here without events.
 
     Raises:
         MtlmonError: verdicts wait to be taken out, or an event was interrupted.
     """
     cdef NumberWriter writer = NumberWriter()
     cdef KeyedMonitors one
+    cdef uint64_t clock
     if policies.verdicts.count or policies.violations.count:
         raise MtlmonError("no snapshot while verdicts wait: take them out first")
     writer.put(policies.policy_count)
     writer.put(policies.event_count)
     for one in policies.monitors:
-        writer.put(one.clock)
-        put_streams(writer, one.streams, one.clock)
+        clock = max(<uint64_t> one.clock, passed)
+        writer.put(clock)
+        put_streams(writer, one.streams, clock)
         writer.put(one.ticking is not None)
         if one.ticking is not None:
             one.ticking.put(writer)

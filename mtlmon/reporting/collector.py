@@ -29,7 +29,8 @@ from mtlmon.syntax.parser import parse
 from mtlmon.verdicts.arrays import EQUIVALENT, TRUE, VerdictArray, as_records
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from typing import Any
 
     from numpy.typing import ArrayLike, NDArray
 
@@ -238,6 +239,39 @@ class Collector(NotCopied):
             for (time_stamp, key, offset), _ in self._violations.points()[:limit]
         ]
 
+    def snapshot(self) -> dict[str, Any]:
+        """Return what has been taken as a value for JSON, for `restore`.
+
+        Explanations are left out, and undecided time-points, as these are known at the end.
+        """
+        return {
+            "true": self.true,
+            "false": self.false,
+            "first": self._first,
+            "last": self._last,
+            "histogram": self._histogram.snapshot(),
+            "keys": None if self._keys is None else self._keys.snapshot(),
+            "violations": self._violations.snapshot(),
+            "described": [
+                [*point, one.row, one.message, one.values, dict(one.rows_of_values)]
+                for point, one in self._described.items()
+            ],
+        }
+
+    def restore(self, snapshot: dict[str, Any]) -> None:
+        """Continue with what a collector for the same policy has taken; this one must be new."""
+        self.true, self.false = snapshot["true"], snapshot["false"]
+        self._first, self._last = snapshot["first"], snapshot["last"]
+        self._histogram.restore(snapshot["histogram"])
+        if snapshot["keys"] is not None:
+            self._keys = _KeyCounts()
+            self._keys.restore(snapshot["keys"])
+        self._violations.restore(snapshot["violations"])
+        for *point, row, message, values, rows in snapshot["described"]:
+            time_stamp, key, offset = point
+            known = _Description(row, message, tuple(map(tuple, values)), rows)
+            self._described[time_stamp, key, offset] = known
+
     def explain(
         self,
         time_stamp: int,
@@ -393,6 +427,19 @@ class _FirstPoints:
         self.time_stamps, self.offsets = time_stamps[order], offsets[order]
         self.keys, self.weights = keys[order], np.concatenate([self.weights, weights])[order]
 
+    def snapshot(self) -> list[list[int]]:
+        arrays = (self.time_stamps, self.offsets, self.keys, self.weights)
+        return [array.tolist() for array in arrays]
+
+    def restore(self, snapshot: list[list[int]]) -> None:
+        stamps, offsets, keys, weights = snapshot
+        self.add(
+            np.array(stamps, np.int64),
+            np.array(offsets, np.uint64),
+            np.array(keys, np.int64),
+            np.array(weights, np.int64),
+        )
+
     def points(self) -> list[tuple[_Point, int]]:
         points = zip(
             self.time_stamps.tolist(), self.keys.tolist(), self.offsets.tolist(), strict=True
@@ -425,6 +472,18 @@ class _KeyCounts:
         self.counts = np.concatenate([self.counts, np.zeros(more, np.int64)])
         self.first = np.concatenate([self.first, np.full(more, MAXIMUM_BOUND)])
         self.last = np.concatenate([self.last, np.zeros(more, np.int64)])
+
+    def snapshot(self) -> list[list[int]]:
+        numbers = np.flatnonzero(self.counts)
+        return [one.tolist() for one in (numbers, *self._columns(numbers))]
+
+    def restore(self, snapshot: list[list[int]]) -> None:
+        numbers = np.array(snapshot[0], np.int64)
+        self._extend(int(numbers.max(initial=-1)) + 1)
+        self.counts[numbers], self.first[numbers], self.last[numbers] = snapshot[1:]
+
+    def _columns(self, numbers: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+        return (one[numbers] for one in (self.counts, self.first, self.last))
 
     def report(self, limit: int, name_of: Callable[[int], str]) -> KeyReport:
         """The keys with most violations; ties are in the order of the first violation."""

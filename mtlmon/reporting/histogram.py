@@ -16,6 +16,7 @@ from mtlmon.syntax.bounds import UNITS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Any
 
     from numpy.typing import NDArray
 
@@ -111,6 +112,17 @@ class TimeHistogram:
             if count:
                 counts[(self._start + index) * self._width // width - start] += count
         return Timeline(start * width, width, tuple(counts))
+
+    def snapshot(self) -> list[object]:
+        """Return the counts as a value for JSON, for `restore`."""
+        return [self._width, self._first, self._last, self._start, self._counts.tolist()]
+
+    def restore(self, snapshot: list[Any]) -> None:
+        """Continue with the counts of another histogram with the same unit; this one is new."""
+        width, self._first, self._last, self._start, counts = snapshot
+        while self._width < width:
+            self._width = next(self._widths)
+        self._counts = np.array(counts, np.int64)
 
     def _make_room(self, first: int, last: int) -> None:
         """Widen intervals until these time-stamps and all earlier ones fit into the counts."""

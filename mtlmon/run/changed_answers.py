@@ -1,29 +1,53 @@
-"""Write changes of the answers of policies with variables."""
+"""Write changes of verdicts and answers: as the lines of a changelog, or as a table."""
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mtlmon.relational.output.changed_lines import ChangedAnswerLines
+from mtlmon.checking import TraceKeys
+from mtlmon.checking.changes import ChangedAnswers, ChangeLines
+from mtlmon.checking.partitions import partitions_of
+from mtlmon.checking.policy_facts import PolicyFacts
 from mtlmon.run.row_lines import row_endings
-from mtlmon.run.table_output import answer_output, continue_table
+from mtlmon.run.table_output import answer_output, continue_table, require_no_terminal
+from mtlmon.run.time_stamps import iso_times
 from mtlmon.text.byte_writer import ByteWriter
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from mtlmon.checking.late_valuations import ChangedAnswers, ValuationCheck
+    from mtlmon.checking.changes import Bound, Change
+    from mtlmon.checking.late_checks import LateChecks
+    from mtlmon.checking.late_valuations import ValuationCheck
+    from mtlmon.relational.output.changed_lines import ChangedAnswerLines
     from mtlmon.run.policy_work import Source
     from mtlmon.run.spec import RunSpec
+    from mtlmon.tables.answer_table import AnswerTable
     from mtlmon.tables.outputs import RowOutput
+    from mtlmon.tables.valuations import ValuationTable
 
-__all__ = ["AnswerOutput", "TableOfAnswers"]
+__all__ = ["ChangelogOutput", "ChangesOutput"]
 
 
-class ChangedOutput:
-    """Writes changes, once the policies have a plan.
+def keys_of(check: LateChecks, source: Source, options: RunSpec) -> TraceKeys:
+    """Return the keys of policies without variables; lines have columns for those of all."""
+    if check.plain is None:
+        return TraceKeys(partitions_of([]), ())
+    own = check.plain.partitions
+    if check.answers is not None and any(check.answers.keys):
+        # these have partitions behind the others
+        columns = (*own.columns, *dict.fromkeys(check.answers.keys))
+        keys = [policy.key for policy in check.plain.policies]
+        every = partitions_of(keys, options.log.key_columns, others=check.answers.keys)
+        own = own._replace(columns=columns, all_columns=every.all_columns)
+    return TraceKeys.of_log(own, source.key_tables)
+
+
+class ChangelogOutput(ChangeLines):
+    """Writes changes as the lines of a changelog.
 
     Args:
         check: the check.
@@ -31,19 +55,33 @@ class ChangedOutput:
         options: the options of the run.
     """
 
-    def __init__(self, check: ValuationCheck, source: Source, options: RunSpec) -> None:
-        self.writer = ByteWriter()
-        self.check = check
-        self.source = source
-        self.options = options
+    def __init__(self, check: LateChecks, source: Source, options: RunSpec) -> None:
+        keys = keys_of(check, source, options)
+        plain = check.plain
+        lines = None
+        if check.answers is not None:
+            columns = None if plain is None else keys.partitions.all_columns
+            lines = AnswerLines(check.answers, source, options, columns)
+        super().__init__(
+            [] if plain is None else [policy.name for policy in plain.policies],
+            keys,
+            options.judging.verdicts,
+            iso_times(options, source.times),
+            None if plain is None else plain.origins,
+            lines,
+        )
+
+    def go_on(self, bounds: Sequence[Bound], size: int) -> None:
+        """Do nothing: each line stands for itself."""
 
 
-class AnswerOutput(ChangedOutput):
-    """Writes changes as the lines of a changelog.
+class AnswerLines:
+    """Returns the lines of a changelog about policies with variables, once these have a plan.
 
-    The other arguments are those of `ChangedOutput`.
+    The other arguments are those of `ChangelogOutput`.
 
     Args:
+        check: the check of these policies.
         key_columns: as for `ChangedAnswerLines`.
     """
 
@@ -52,70 +90,104 @@ class AnswerOutput(ChangedOutput):
         check: ValuationCheck,
         source: Source,
         options: RunSpec,
-        key_columns: Sequence[str] | None = None,
+        key_columns: Sequence[str] | None,
     ) -> None:
-        super().__init__(check, source, options)
+        self.check = check
+        self.source = source
+        self.options = options
         self.key_columns = key_columns
-        self.lines: ChangedAnswerLines | None = None
 
-    def put(self, batches: Sequence[ChangedAnswers]) -> None:
-        """Write what batches have changed."""
-        if self.lines is None:
-            from mtlmon.run.time_stamps import iso_times
+    @cached_property
+    def lines(self) -> ChangedAnswerLines:
+        """What writes them."""
+        from mtlmon.relational.output.changed_lines import ChangedAnswerLines
 
-            times = iso_times(self.options, self.source.times)
-            self.lines = ChangedAnswerLines(
-                self.check.history.plan, times, self.key_columns, self.check.key_points
-            )
-        origins = self.check.origins
-        for batch in batches:
-            tails = None
-            if origins is not None:
-                origins.find(batch.changes)
-                numbers = np.arange(len(batch.changes), dtype=np.uint64)
-                tails = row_endings(origins.of(numbers), origins.files)
-            self.writer.write(b"".join(self.lines.lines(batch.changes, tails)))
-            if batch.final_below is not None and self.options.judging.verdicts != "first":
-                self.writer.write(self.lines.bound(batch.final_below))
+        made, times = self.check.history.plan, iso_times(self.options, self.source.times)
+        return ChangedAnswerLines(made, times, self.key_columns, self.check.key_points)
 
-    def close(self) -> None:
-        """Do nothing: lines need no end."""
+    def __call__(self, row: ChangedAnswers) -> bytes:
+        tails = None
+        if (origins := self.check.origins) is not None:
+            origins.find(row.changes)
+            numbers = np.arange(len(row.changes), dtype=np.uint64)
+            tails = row_endings(origins.of(numbers), origins.files)
+        return b"".join(self.lines.lines(row.changes, tails))
 
 
-class TableOfAnswers(ChangedOutput):
-    """Writes changes as tables."""
+class ChangesOutput:
+    """Writes changes as a table; the arguments are those of `ChangelogOutput`.
 
-    def __init__(self, check: ValuationCheck, source: Source, options: RunSpec) -> None:
-        super().__init__(check, source, options)
-        # for tables that an earlier run has begun: how many bytes are written, and its bound
+    Raises:
+        RunError: the output is binary, but would go to a terminal.
+    """
+
+    def __init__(self, check: LateChecks, source: Source, options: RunSpec) -> None:
+        require_no_terminal(options.output)
+        self.writer = ByteWriter()
+        self.check = check
+        self.source = source
+        self.options = options
+        # for a table that an earlier run has begun: how many bytes it has, and its bounds
         self.size = 0
-        self.final: int | None = None
-        self.made: RowOutput[ChangedAnswers] | None = None
+        self.bounds: Sequence[Bound] = ()
 
-    @property
-    def output(self) -> RowOutput[ChangedAnswers]:
-        """What writes the rows."""
-        if self.made is None:
-            from mtlmon.tables.change_tables import CHANGE_COLUMNS
-            from mtlmon.tables.changed_valuations import ChangedValuations
-            from mtlmon.tables.valuations import valuation_table
+    def go_on(self, bounds: Sequence[Bound], size: int) -> None:
+        """Go on with a table of which so many bytes have been written, and its bounds."""
+        self.size, self.bounds = size, bounds
 
-            made = self.check.history.plan
-            origins = self.check.origins
-            rows = valuation_table(
-                made, self.source.times, self.options.judging.verdicts, origins, more=CHANGE_COLUMNS
-            )
-            table = ChangedValuations(made, rows, self.final, self.check.key_points)
-            self.made = answer_output(table, self.options.output)
-            continue_table(self.made, self.size, self.options)
-        return self.made
+    @cached_property
+    def output(self) -> RowOutput[Sequence[Change]]:
+        """What writes the rows, once the policies with variables have a plan."""
+        from mtlmon.tables.change_tables import ChangeTable
 
-    def put(self, batches: Sequence[ChangedAnswers]) -> None:
-        """Write what batches have changed."""
-        for batch in batches:
-            if self.check.origins is not None:
-                self.check.origins.find(batch.changes)
-            self.output.put(batch)
+        answers = self.check.answers
+        made = None if answers is None else answers.history.plan
+        names = None if answers is None else answers.key_points
+        table = ChangeTable(self.columns(), self.options.judging.verdicts, made, names)
+        table.know(self.bounds)
+        output: RowOutput[Sequence[Change]] = answer_output(table, self.options.output)
+        continue_table(output, self.size, self.options)
+        return output
+
+    def columns(self) -> AnswerTable:
+        """Return what creates the columns of verdicts and answers."""
+        from mtlmon.tables.change_tables import CHANGE_COLUMNS
+
+        plain = self.check.plain
+        if plain is None:
+            return self.valuations()
+        from mtlmon.tables.verdicts import VerdictTable
+
+        verdicts = VerdictTable(
+            [policy.name for policy in plain.policies],
+            keys_of(self.check, self.source, self.options),
+            self.source.times,
+            row_tracker=plain.origins,
+            facts=PolicyFacts(plain.policies),
+            more=CHANGE_COLUMNS,
+        )
+        if self.check.answers is not None:
+            verdicts.add(self.valuations())
+        return verdicts
+
+    def valuations(self) -> ValuationTable:
+        """Return what creates the columns of answers."""
+        from mtlmon.tables.change_tables import CHANGE_COLUMNS
+        from mtlmon.tables.valuations import valuation_table
+
+        answers = self.check.answers
+        assert answers is not None
+        wanted = self.options.judging.given_verdicts or "false"
+        made, times = answers.history.plan, self.source.times
+        return valuation_table(made, times, wanted, answers.origins, more=CHANGE_COLUMNS)
+
+    def put(self, rows: Sequence[Change]) -> None:
+        """Write changes and bounds."""
+        origins = None if self.check.answers is None else self.check.answers.origins
+        for row in rows:
+            if isinstance(row, ChangedAnswers) and origins is not None:
+                origins.find(row.changes)
+            self.output.put([row])
         self.writer.write(self.output.writer.take())
 
     def close(self) -> None:

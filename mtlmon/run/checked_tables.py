@@ -16,9 +16,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from mtlmon.checking import LogCheck
+    from mtlmon.run.formula_judge import FormulaJudge
+    from mtlmon.run.judging import PolicyWork
     from mtlmon.run.keywords import CheckOptions
     from mtlmon.run.library import Policies
-    from mtlmon.run.policy_work import PolicyWork
     from mtlmon.tables.events import TableEvents
     from mtlmon.tables.formats.files import Tables
 
@@ -49,7 +50,7 @@ class TableCheck(Run):
     @property
     def log_check(self) -> LogCheck:
         """The monitors, if policies have no variables."""
-        return cast("PolicyWork", self._host.judging).check
+        return cast("FormulaJudge", cast("PolicyWork", self._host.judging).pace).check
 
     @property
     def events(self) -> TableEvents:

@@ -31,7 +31,7 @@ AFRESH = "(without --resume, the log is read from its beginning)"
 """Ends the messages about checkpoints that do not fit, as the way out."""
 
 MAGIC = b"mtlmon checkpoint\n"
-VERSION = 3
+VERSION = 4
 OWN_DIGEST_BYTES = 16
 SIZE_BYTES = 8
 HEAD = MAGIC + bytes([VERSION])

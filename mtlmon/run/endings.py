@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from mtlmon.analysis.antecedent import antecedent_of, vacuous_text
 from mtlmon.checking import TextLog
 from mtlmon.errors import VacuousError, VacuousWarning
-from mtlmon.run.late_rows import note_refused
-from mtlmon.run.report import absent_atoms, note_unit, plural, policy_name
+from mtlmon.run.report import plural, policy_name
 from mtlmon.support.stack_levels import levels_inside
 from mtlmon.syntax.report import visible
 
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from mtlmon.checking.history_check import HistoryCheck
     from mtlmon.policy import Policy
     from mtlmon.run.host import Host
-    from mtlmon.run.policy_work import PolicyWork
     from mtlmon.run.spec import RunSpec
     from mtlmon.syntax.formula import Formula
     from mtlmon.tables import TableEvents
@@ -34,7 +32,6 @@ __all__ = [
     "never_triggered",
     "note_skipped",
     "note_waiting",
-    "report_end",
     "tell_untriggered",
     "untriggered",
 ]
@@ -100,34 +97,3 @@ def note_waiting(count: int, row_name: str, host: Host) -> None:
         host.note(
             f"{rows} still {verb} for later values at the end of the log (see --end-time inf)"
         )
-
-
-def report_end(work: PolicyWork) -> None:
-    """Mention what the verdicts do not show, such as skipped rows and undecided time-points."""
-    check, source, options = work.check, work.source, work.options
-    note_skipped(source, options.host)
-    if isinstance(source, TextLog):
-        note_unit(source.clock, options.times.unit, options.host)
-    note_refused(source.refused, source.row_name, options)
-    if work.is_complete and (source.unseen_atoms or not check.event_count):
-        options.host.note(
-            absent_atoms(source.unseen_atoms, check.event_count, lambda: source.seen_names)
-        )
-    if work.is_complete:
-        note_waiting(source.waiting_rows, source.row_name, options.host)
-    if options.judging.fail_on_vacuous:
-        for name in never_triggered(check):
-            options.host.note(f"{name} was never triggered (--fail-on-vacuous)")
-    undecided = sum(counts.undecided for counts in check.counts)
-    if work.is_complete and options.judging.resolve and undecided:
-        options.host.note(
-            f"{plural(undecided, 'time-point')} undecided at the end of the log (see --end-time)"
-        )
-    open_first = work.open_first() if work.is_complete else None
-    if open_first is not None:
-        first, earlier = open_first
-        options.host.note(
-            f"{first}, but {earlier} is undecided at the end of the log (see --end-time)"
-        )
-    if work.is_complete:
-        tell_untriggered(untriggered(check), options)

@@ -17,6 +17,7 @@ from mtlmon.support.standard_input import (
     input_name,
     read_ready,
 )
+from mtlmon.text.given import GivenText
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ __all__ = [
     "OpenFile",
     "VerdictFile",
     "open_log",
+    "open_text_log",
     "open_verdicts",
     "position_of_input",
     "read_content",
@@ -146,6 +148,7 @@ class OpenFile:
     """
 
     descriptor = STANDARD_INPUT
+    given: GivenText | None = None
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
@@ -169,14 +172,16 @@ class LogFile(OpenFile):
         is_regular: whether it is a file on disk, from which reading never waits.
         size: the number of bytes left to read in a regular file, or 0.
         start: where the log begins in the file; None if a run cannot go on within the file.
+        given: the text that a program gives as it comes, in place of what is in the file.
         order: what puts the lines into the order of time; None if they are in order.
     """
 
     order: TextOrder | None = None
 
-    def __init__(self, descriptor: int, name: str) -> None:
+    def __init__(self, descriptor: int, name: str, given: GivenText | None = None) -> None:
         super().__init__(descriptor)
         self.name = name
+        self.given = given
         self.status = os.fstat(descriptor)
         self.is_regular = stat.S_ISREG(self.status.st_mode)
         self.size = 0
@@ -195,6 +200,8 @@ class LogFile(OpenFile):
         Raises:
             RunError: the log cannot be read.
         """
+        if self.given is not None:
+            return self.given.read_into(block)
         try:
             return read_ready(self.descriptor, block)
         except BlockingIOError:
@@ -205,7 +212,14 @@ class LogFile(OpenFile):
     @property
     def may_wait(self) -> bool:
         """Whether reading the next bytes may have to wait for them."""
-        return not self.is_regular and not has_begun(self.descriptor)
+        if self.is_regular or self.given is not None:
+            return False
+        return not has_begun(self.descriptor)
+
+    @property
+    def waits(self) -> bool:
+        """Whether lines are given as they come, and there are none at present."""
+        return self.given is not None and self.given.waits
 
     def read_rest_into(self, block: memoryview) -> int:
         """At the end of the log, read lines that wait for earlier ones; return 0 if none do."""
@@ -219,10 +233,13 @@ class OrderedLog(LogFile):
         descriptor: the open file.
         name: the name of the log in messages.
         order: orders the lines.
+        given: as for `LogFile`.
     """
 
-    def __init__(self, descriptor: int, name: str, order: TextOrder) -> None:
-        super().__init__(descriptor, name)
+    def __init__(
+        self, descriptor: int, name: str, order: TextOrder, given: GivenText | None = None
+    ) -> None:
+        super().__init__(descriptor, name, given)
         # lines that wait are not where they are in the file
         self.start = None
         self.order: TextOrder = order
@@ -249,12 +266,20 @@ class OrderedLog(LogFile):
         return self.order.lines.take_into(block)
 
 
-def open_log(path: str, order: TextOrder | None = None) -> LogFile:
+def open_text_log(log: Log, order: TextOrder | None = None) -> LogFile:
+    """Open the text log of a run; `order` as for `open_log`."""
+    if isinstance(log.given, GivenText):
+        return open_log(os.devnull, order, log.given)
+    return open_log(log.path, order)
+
+
+def open_log(path: str, order: TextOrder | None = None, given: GivenText | None = None) -> LogFile:
     """Open a log.
 
     Args:
         path: the path of the log, or "-" for standard input.
         order: puts the lines of a text log into the order of time; None if they are in order.
+        given: as for `LogFile`.
 
     Raises:
         RunError: the log cannot be opened.
@@ -264,14 +289,14 @@ def open_log(path: str, order: TextOrder | None = None) -> LogFile:
             raise RunError("cannot read standard input: it is closed")
         descriptor, name = STANDARD_INPUT, input_name()
     else:
-        name = path
+        name = path if given is None else given.name
         try:
             descriptor = os.open(path, os.O_RDONLY)
         except (OSError, ValueError) as error:
             raise RunError(f"cannot read {path}: {reason(error)}") from None
     if order is None:
-        return LogFile(descriptor, name)
-    return OrderedLog(descriptor, name, order)
+        return LogFile(descriptor, name, given)
+    return OrderedLog(descriptor, name, order, given)
 
 
 class VerdictFile:

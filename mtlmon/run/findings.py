@@ -8,9 +8,8 @@ import shlex
 import sys
 from contextlib import closing
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from mtlmon.checking import TextLog, TraceKeys
 from mtlmon.checking.explaining import Violation, explain_violations
 from mtlmon.errors import ReportError, UndecidedError
 from mtlmon.reporting import Collector, PolicyReport, ReportData, Run, write_report
+from mtlmon.run.elapsed import Elapsed
 from mtlmon.run.explaining import check_file, explanations_for, is_json
 from mtlmon.run.failure import RunError, WriteFailure
 from mtlmon.run.host import WIDTH
@@ -36,6 +36,7 @@ from mtlmon.verdicts.arrays import verdict_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from typing import Any
 
     from numpy.typing import NDArray
 
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
     from mtlmon.syntax.formula import Formula
     from mtlmon.tables import TableEvents
 
-__all__ = ["Findings", "ReportedRun", "check_findings", "save_report"]
+__all__ = ["Findings", "ReportedRun", "check_findings", "run_facts", "save_report"]
 
 STOPPED_EARLY = (
     "The log was read up to the earliest violation, and only that is shown (--verdicts first)."
@@ -83,6 +84,26 @@ def check_findings(options: RunSpec, logs: Mapping[str, os.stat_result]) -> None
         others.append(options.reporting.explain_output)
         check_file(options.reporting.report, "the report", others, logs.values())
         check_place(options.reporting.report)
+
+
+def run_facts(file: Formula | PolicyFile, options: RunSpec, **facts: Any) -> Run:
+    """Return what a report says of a run as a whole.
+
+    Args:
+        file: the formula or the policies.
+        options: the options of the run.
+        facts: what these do not say, as `Run` has it.
+    """
+    return Run(
+        peak_memory=peak_memory(),
+        command=shlex.join(["mtlmon", *options.reporting.arguments]),
+        end_time=options.times.end_time,
+        unit=options.times.time_stamp_unit,
+        policy_files=policy_files(options.policies),
+        settings=settings_of(file, options),
+        time_zone=time_zone_of(file, options.log),
+        **facts,
+    )
 
 
 class ReportedRun:
@@ -125,7 +146,7 @@ class ReportedRun:
             )
             for number, policy in enumerate(check.policies, 1)
         ]
-        self.started = datetime.now(UTC)
+        self.elapsed = Elapsed()
 
     def facts(
         self,
@@ -148,25 +169,20 @@ class ReportedRun:
             remarks: sentences about the run.
         """
         columns, key_counts = self.tallies.partitions.columns, self.tallies.key_counts
-        return Run(
+        return run_facts(
+            self.file,
+            self.options,
             inputs=self.inputs,
             rows=rows,
             skipped=self.source.skipped,
-            seconds=seconds,
-            peak_memory=peak_memory(),
+            seconds=self.elapsed.earlier + seconds,
             mode=mode,
-            command=shlex.join(["mtlmon", *self.options.reporting.arguments]),
-            started=self.started,
-            end_time=self.options.times.end_time,
-            unit=self.options.times.time_stamp_unit,
+            started=self.elapsed.started,
             first=first,
             last=last,
             keys=key_counts[0] if len(key_counts) == 1 and columns[0] else None,
             key_columns=columns[0] if len(columns) == 1 else (),
             remarks=remarks,
-            policy_files=policy_files(self.options.policies),
-            settings=settings_of(self.file, self.options),
-            time_zone=time_zone_of(self.file, self.options.log),
         )
 
     def policy_report(self, policy: int) -> PolicyReport:
@@ -260,20 +276,16 @@ class Findings(ReportedRun):
             if message is not None and point in listed:
                 collector.describe(*point, message=message)
 
-    def snapshot(self) -> list[tuple[int, list[tuple[int, int, int | None]]]]:
-        """Return, for each policy, the number of violations and the first ones, for `restore`."""
-        return [
-            (collector.false, collector.first_violations(self.options.reporting.explain_limit))
-            for collector in self.collectors
-        ]
+    def snapshot(self) -> list[object]:
+        """Return what has been found as a value for JSON, for `restore`."""
+        return [*self.elapsed.snapshot(), [one.snapshot() for one in self.collectors]]
 
-    def restore(self, snapshot: list[tuple[int, list[tuple[int, int, int | None]]]]) -> None:
-        """Continue with the violations of an earlier run."""
-        for collector, (count, first) in zip(self.collectors, snapshot, strict=True):
-            if first:
-                stamps, offsets, keys = zip(*first, strict=True)
-                collector.add_violations(stamps, offsets, None if None in keys else keys)
-            collector.false = count
+    def restore(self, snapshot: list[Any]) -> None:
+        """Continue with what an earlier run has found."""
+        *elapsed, found = snapshot
+        self.elapsed.restore(elapsed)
+        for collector, one in zip(self.collectors, found, strict=True):
+            collector.restore(one)
 
     @property
     def chosen(self) -> list[Violation]:

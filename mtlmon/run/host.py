@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from mtlmon.checking.counts import PolicyCounts
     from mtlmon.run.files import VerdictFile
+    from mtlmon.run.pump import Work
     from mtlmon.run.spec import RunSpec
     from mtlmon.tables.outputs import BatchOutput, RowTable
     from mtlmon.tables.violations import Judged
@@ -208,6 +209,17 @@ class Host:
         self.output = BatchOutput(table, is_wanted=self.keeps_answers)
         return self.output
 
+    def begin(
+        self, work: Work, summary: Callable[[float], str], has_violation: Callable[[], bool]
+    ) -> None:
+        """Get to know the work of a run before it begins.
+
+        Args:
+            work: the work.
+            summary: makes the summary, from the seconds of the run.
+            has_violation: tells whether the work has found a violation.
+        """
+
     def wants_summary(self, wanted: bool | None) -> bool:
         """Whether the summary is told, by the option."""
         return bool(wanted)
@@ -218,7 +230,7 @@ class Host:
             self.say(f"{make()}\n")
 
     def take_judging(self, judging: Counting | Judging) -> None:
-        """Take the policies, once the log is open, unless answers are corrected."""
+        """Take the policies, once the log is open."""
 
     def is_for_people(self, options: RunSpec) -> bool:
         """Whether violations are written for a person."""

@@ -16,8 +16,6 @@ from mtlmon.engine.native import MemoryLimit
 from mtlmon.policy import PolicyFile
 from mtlmon.run.failure import RunError
 from mtlmon.run.files import STANDARD_INPUT, position_of_input
-from mtlmon.run.findings import Findings, check_findings
-from mtlmon.run.steps import has_variables
 from mtlmon.support.standard_input import STANDARD_STREAM
 
 if TYPE_CHECKING:
@@ -107,6 +105,8 @@ class Reasons:
             RunError: it is so.
         """
         if self.are_told:
+            from mtlmon.run.findings import check_findings
+
             check_findings(self.options, logs)
 
     def tell(self) -> Steps:
@@ -121,17 +121,12 @@ class Reasons:
             # that run stops where it knows the violation, too, which has been written
             options = options.having(output=os.devnull)
         else:
-            options = options.having(verdicts="none")
+            options = options.having(verdicts="none", given_verdicts="none")
         if self.start_of_input is not None:
             os.lseek(STANDARD_INPUT, self.start_of_input, os.SEEK_SET)
-        file = self.file
-        if has_variables(file):
-            from mtlmon.run.relations import check_relations
-
-            return check_relations(file, options)
         from mtlmon.run.policies import check_logs
 
-        return check_logs(file, options)
+        return check_logs(self.file, options)
 
 
 def why_without_values(options: RunSpec, *, can_reread: bool) -> str | None:
@@ -158,6 +153,7 @@ def messages_in_order(
     Raises:
         RunError, MtlmonError: the log cannot be read.
     """
+    from mtlmon.run.findings import Findings
     from mtlmon.run.policies import open_source, prepare_messages
 
     # for a program that reads messages

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 __all__ = [
     "VALUES",
     "CheckOptions",
+    "LiveOptions",
     "QueryOptions",
     "choices_of",
     "in_python",
@@ -57,28 +58,34 @@ Length = int | str
 """A number of time units, or a text such as "5s"."""
 
 
-class RowOptions(TypedDict, total=False):
-    """How rows are read and answers are written, for every function."""
+class GivenOptions(TypedDict, total=False):
+    """How rows are read, also those that are given one by one."""
 
     # policies
     unit: Literal["ns", "us", "ms", "s", "m", "h", "d"] | None
     set: Mapping[str, object]
     # the log
-    pattern: str | None
     time: str | Sequence[str] | None
     time_unit: Literal["s", "ms", "us", "ns"] | None
     time_format: str | None
     time_zone: str | None
     resolution: Literal["ns", "us", "ms", "s", "m", "h", "d"] | None
+    on_error: Literal["stop", "skip"]
+    # limits
+    max_memory: int | str | None
+
+
+class RowOptions(GivenOptions, total=False):
+    """How rows are read and answers are written, for every function that reads files."""
+
+    # the log
+    pattern: str | None
     null_values: str | Sequence[str]
     delimiter: str
     quote: str
     decimal: Literal[".", ","]
-    on_error: Literal["stop", "skip"]
     sort: bool
     sort_memory: int | str | None
-    # limits
-    max_memory: int | str | None
     # the output
     output: Path | None
     csv_safe: bool
@@ -91,19 +98,14 @@ class QueryOptions(RowOptions, total=False):
     output_format: Literal["jsonl", "csv", "parquet"] | None
 
 
-class CheckOptions(RowOptions, total=False):
-    """What `mtlmon.check` can be told: the options of the command, by the same words."""
+class JudgingOptions(TypedDict, total=False):
+    """How policies are checked, on any log."""
 
     # the log
-    format: Literal["text", "csv", "tsv", "jsonl", "parquet", "arrow", "xes"] | None
     key: str | Sequence[str]
     event: str | None
     event_separator: str | None
     time_points: Literal["row", "stamp"]
-    # files of MonPoly
-    signature: Path | None
-    negate: bool
-    nonewlastts: bool
     # the order of time
     wait: Length | None
     late: Path | Callable[[bytes], None] | None
@@ -114,7 +116,6 @@ class CheckOptions(RowOptions, total=False):
     id: str | None
     end_time: int | Literal["last", "inf"] | None
     advance_every: int | None
-    idle: str | None
     # verdicts
     mode: Literal["local", "global", "naive"]
     bdd: Literal["auto", "cudd", "autoref"]
@@ -125,18 +126,37 @@ class CheckOptions(RowOptions, total=False):
     threads: int | None
     max_rows: int | None
     # the output
+    rows: bool
+    # the exit status
+    fail_on: Literal["info", "low", "medium", "high", "critical"] | None
+    fail_on_vacuous: bool
+    vacuous: Literal["ignore", "warn", "error"]
+
+
+class LiveOptions(GivenOptions, JudgingOptions, total=False):
+    """What `mtlmon.live` can be told: the options of the command, by the same words."""
+
+
+class CheckOptions(RowOptions, JudgingOptions, total=False):
+    """What `mtlmon.check` can be told: the options of the command, by the same words."""
+
+    # the log
+    format: Literal["text", "csv", "tsv", "jsonl", "parquet", "arrow", "xes"] | None
+    # files of MonPoly
+    signature: Path | None
+    negate: bool
+    nonewlastts: bool
+    # the order of time
+    idle: str | None
+    # the output
     output_format: Literal["text", "jsonl", "csv", "parquet", "monpoly"] | None
     time_stamps: Literal["raw", "iso"] | None
-    rows: bool
     # what is told beside verdicts
     summary: bool
     explain: bool
     explain_output: Path | None
     explain_limit: int
     report: Path | None
-    fail_on: Literal["info", "low", "medium", "high", "critical"] | None
-    fail_on_vacuous: bool
-    vacuous: Literal["ignore", "warn", "error"]
     # checkpoints
     checkpoint: Path | None
     checkpoint_every: int | str | None
@@ -183,6 +203,19 @@ _OF_COMMAND = {
     "policy": "is the first argument",
 }
 """Why an option of the command is not one of `mtlmon.check`."""
+
+
+_OF_LIVE = {
+    "idle": "call pass_time as time passes",
+    "checkpoint": "take a snapshot(), and go on from it with snapshot=",
+    "checkpoint_every": "take a snapshot() as often as you want",
+    "resume": "go on from a snapshot with snapshot=",
+    "format": "give rows, or text=True for lines of a text log",
+    "output": "answers are returned by each call",
+    "summary": "it is an attribute of what live() returns",
+    "sort": "let rows wait, with wait=, or correct verdicts, with lateness=",
+}
+"""What programs do instead of some options of `mtlmon.check`."""
 
 
 _PHRASES = {
@@ -307,7 +340,9 @@ def refuse(message: str) -> NoReturn:
 def _unknown(function: str, word: str, known: Mapping[str, object]) -> str:
     """Return the error of an option that the function does not have."""
     if word in _kinds() and known is not _kinds():
-        return f"{function}() has no option {word}, which mtlmon.check has"
+        mend = _OF_LIVE.get(word) if function == "live" else None
+        advice = "" if mend is None else f": {mend}"
+        return f"{function}() has no option {word}, which mtlmon.check has{advice}"
     if word in _OF_COMMAND:
         return f"{function}() has no option {word}, which {_OF_COMMAND[word]}"
     return f"{function}() has no option {word!r}{did_you_mean(word, known)}"

@@ -136,7 +136,12 @@ def late_file(options: RunSpec, *, keeps: bool = False) -> LateFile | None:
         *options.policies.files,
         *(one for one in used if one is not None),
     ]
-    return LateFile(options.times.late, others, keeps=keeps)
+    goes_on = options.log.given is not None and options.log.given.goes_on
+    file = LateFile(options.times.late, others, keeps=keeps or goes_on)
+    if goes_on:
+        # what comes too late from now on is written behind what an earlier run has written
+        file.go_on(os.fstat(file.descriptor).st_size)
+    return file
 
 
 class TableOrder(NamedTuple):

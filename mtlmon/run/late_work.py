@@ -1,94 +1,71 @@
-"""The work of runs that correct verdicts as rows come late: what is the same for all policies."""
+"""The work of runs that correct verdicts as rows come late."""
 
 from __future__ import annotations
 
 import json
-from abc import abstractmethod
 from typing import TYPE_CHECKING, cast
 
+from mtlmon.analysis.antecedent import antecedent_of
 from mtlmon.checking import TextLog
 from mtlmon.checking.history_check import Bounds
 from mtlmon.errors import SnapshotError
-from mtlmon.run.endings import note_skipped
+from mtlmon.run.endings import (
+    never_triggered,
+    note_skipped,
+    note_waiting,
+    tell_untriggered,
+    untriggered,
+)
 from mtlmon.run.failure import VIOLATION, RunError
-from mtlmon.run.files import verdicts_of
+from mtlmon.run.judges import NoWriter
 from mtlmon.run.late_rows import LateFile, late_file, length_units, note_refused
-from mtlmon.run.policies import make_pump, statuses, write_report_in_time
-from mtlmon.run.policy_work import EventWork, NoWriter
-from mtlmon.run.report import absent_atoms, plural
+from mtlmon.run.policies import make_pump, write_report_in_time
+from mtlmon.run.policy_work import EventWork
+from mtlmon.run.report import absent_atoms, corrections_summary, is_violated, plural
 from mtlmon.run.running import run_to_end
-from mtlmon.run.snapshot_parts import CORRECTED, joined_parts, split_parts
+from mtlmon.run.snapshot_parts import CORRECTED, damaged, joined_parts, split_parts
 from mtlmon.text.native import LineOrder
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Protocol
 
+    from mtlmon.arrays.native import KeyTable
+    from mtlmon.checking.changes import Bound, Change
+    from mtlmon.checking.counts import PolicyCounts
+    from mtlmon.checking.history_check import HistoryCheck
+    from mtlmon.checking.late_checks import LateChecks
+    from mtlmon.checking.late_first import FirstViolation
     from mtlmon.checking.text_logs import TextBatch
-    from mtlmon.run.files import Writer
+    from mtlmon.policy import Policy
+    from mtlmon.relational.input.native import RowEvents
+    from mtlmon.run.checkpoint import LogMark
+    from mtlmon.run.endings import Untriggered
+    from mtlmon.run.files import VerdictFile, Writer
     from mtlmon.run.in_order import Reasons
     from mtlmon.run.policy_work import Source
     from mtlmon.run.pump import EndTime
+    from mtlmon.run.revised_report import RevisedReport
     from mtlmon.run.running import Steps
     from mtlmon.run.spec import RunSpec
     from mtlmon.tables.event_batch import EventBatch
 
-    class LateCheck(Protocol):
-        """A check whose verdicts change as rows come late.
-
-        Whenever an iterator yields, there may be changes to take out.
-        """
-
-        @property
-        def position(self) -> int:
-            """How many rows there have been."""
-
-        @property
-        def refused_count(self) -> int:
-            """How many rows came too late."""
-
-        @property
-        def unmatched(self) -> int:
-            """How many retractions found no row."""
-
-        @property
-        def is_within_row(self) -> bool:
-            """Whether some policies have not had the last batch yet."""
-
-        def feed(self, batch: EventBatch, source: Source) -> Iterator[None]:
-            """Take a batch of rows."""
-
-        def pass_time(self, time_stamp: int) -> Iterator[None]:
-            """Let time pass without rows."""
-
-        def end(self, source: Source, end_time: EndTime) -> Iterator[None]:
-            """End the log."""
-
-        def close(self) -> None:
-            """Release what is held."""
-
-        def snapshot(self) -> bytes:
-            """Return the state for `restore`."""
-
-        def restore(self, snapshot: bytes) -> None:
-            """Go on from a snapshot."""
-
-    class RevisedOutput(Protocol):
-        """Takes changes for a report."""
-
-        def write(self, seconds: float, *, is_interrupted: bool) -> None:
-            """Write the report on a run that took so many seconds."""
-
-    class LateOutput(Protocol):
+    class ChangeOutput(Protocol):
         """Converts changes to bytes."""
 
         @property
         def writer(self) -> Writer:
             """Where the bytes are."""
 
+        def put(self, rows: Sequence[Change]) -> None:
+            """Convert changes and bounds."""
+
         def close(self) -> None:
             """Write the end of the file to the writer."""
+
+        def go_on(self, bounds: Sequence[Bound], size: int) -> None:
+            """Go on where so many bytes have been written, and these bounds."""
 
 
 __all__ = ["LateLines", "LateWork", "bounds_of", "late_lines", "refusal", "run_late_work"]
@@ -204,36 +181,41 @@ class LateWork(EventWork):
             them to; None if nobody wants them.
         logs: the status of the log's files by name.
         options: the options of the run.
+        events: what reads atoms with arguments in a text log; None if nothing does.
+        first: finds the first violation, if only that is wanted; else None.
+        revised: takes the changes for a report; None if there is none.
     """
 
     # what waits is with the check, which is told of the time
     has_late_rows = False
     passed = 0
-    # what takes the changes for a report
-    revised: RevisedOutput | None = None
-    check: LateCheck
-    output: LateOutput | None
 
     def __init__(
         self,
-        check: LateCheck,
+        check: LateChecks,
         source: Source,
-        output: LateOutput | None,
+        output: ChangeOutput | None,
         late: LateLines | LateFile | None,
         logs: Mapping[str, os.stat_result],
         options: RunSpec,
+        *,
+        events: RowEvents | None,
+        first: FirstViolation | None,
+        revised: RevisedReport | None,
     ) -> None:
         super().__init__(source, logs, options.host)
         self.check = check
         self.output = output
         self.late = late
         self.options = options
+        self.events = events
+        self.first = first
+        self.revised = revised
         self.writer: Writer = NoWriter() if output is None else output.writer
 
     @property
-    @abstractmethod
     def is_stopped(self) -> bool:
-        """Whether the first violation is known, if only that is wanted."""
+        return self.first is not None and self.first.is_known
 
     @property
     def event_count(self) -> int:
@@ -262,14 +244,30 @@ class LateWork(EventWork):
         for _ in self.check.end(self.source, end_time):
             self.take()
             yield
+        if self.first is not None:
+            self.put(self.first.end())
 
-    @abstractmethod
     def take(self) -> None:
         """Take the changes out of the check."""
+        rows = self.check.taken()
+        if self.revised is not None:
+            self.revised.take(rows)
+        self.put(rows if self.first is None else self.first.take(rows))
 
-    @abstractmethod
+    def put(self, rows: Sequence[Change]) -> None:
+        """Convert changes."""
+        if self.output is not None and rows:
+            self.output.put(rows)
+
     def fails(self) -> bool:
         """Whether the exit status is that of a violation, by the verdicts as they are now."""
+        judging, check = self.options.judging, self.check
+        if judging.fail_on_vacuous and self.never_triggered():
+            return True
+        found = [] if check.plain is None else list(failed_policies(check.plain))
+        if check.answers is not None:
+            found += zip(check.answers.policies, check.answers.failed, strict=True)
+        return any(failed and policy.is_at_least(judging.fail_on) for policy, failed in found)
 
     def finish(self) -> None:
         """Convert the remaining changes, and write the end of the file to the writer."""
@@ -278,7 +276,7 @@ class LateWork(EventWork):
             self.output.close()
 
     def close(self) -> None:
-        self.check.close()
+        """Do nothing: there are no threads."""
 
     def report_end(self) -> None:
         """Mention what the changes do not show."""
@@ -290,19 +288,78 @@ class LateWork(EventWork):
         if self.is_complete and (source.unseen_atoms or not self.event_count):
             names = absent_atoms(source.unseen_atoms, self.event_count, lambda: source.seen_names)
             self.options.host.note(names)
-        open_first = self.open_first() if self.is_complete else None
-        if open_first is not None:
-            first, earlier = open_first
+        if self.is_complete:
+            self.note_open_first()
+        answers = self.check.answers
+        if answers is not None and answers.rows is not None and answers.rows.left_out:
+            rows = plural(answers.rows.left_out, "row")
             self.options.host.note(
-                f"{first}, but {earlier} is undecided at the end of the log (see --end-time)"
+                f"left out {rows} of atoms, because an argument is null or not a number"
             )
+        if not self.is_complete:
+            return
+        if self.options.judging.fail_on_vacuous:
+            for name in self.never_triggered():
+                self.options.host.note(f"{name} was never triggered (--fail-on-vacuous)")
+        if self.check.plain is not None:
+            note_waiting(self.check.plain.waiting_rows, source.row_name, self.options.host)
+        tell_untriggered(self.untriggered(), self.options)
 
-    @abstractmethod
-    def open_first(self) -> tuple[str, str] | None:
-        """Return the first violation, and the undecided time-points before it, as words.
+    def note_open_first(self) -> None:
+        """Mention the first violation, if it is not known because of an undecided time-point."""
+        if self.first is None or self.first.open_before is None:
+            return
+        (time_stamp, offset), earlier = self.first.open_before
+        what, before = "false", f"a time-point of time-stamp {earlier}"
+        if self.check.answers is not None:
+            what, before = "violated", "a time-point before it"
+        self.options.host.note(
+            f"{time_stamp}:{offset} is {what}, but {before} is undecided at the end of the log "
+            "(see --end-time)"
+        )
 
-        None unless only the first violation is wanted, and is not known at the end of the log.
+    def never_triggered(self) -> list[str]:
+        """The names of the policies whose left side held nowhere."""
+        plain, answers = self.check.plain, self.check.answers
+        names = [] if plain is None else never_triggered(plain)
+        if answers is not None:
+            from mtlmon.run.relation_vacuity import never_matched
+
+            names += never_matched(answers.history)
+        return names
+
+    def untriggered(self) -> Iterator[Untriggered]:
+        """Yield the policies whose left side held nowhere."""
+        if self.check.plain is not None:
+            yield from untriggered(self.check.plain)
+        if (answers := self.check.answers) is not None:
+            from mtlmon.relational.vacuity import matched_by_policy
+
+            for number, matched in matched_by_policy(answers.history).items():
+                if not matched.times:
+                    policy = answers.policies[number]
+                    antecedent = antecedent_of(policy.formula)
+                    left = "its left side" if antecedent is None else antecedent.formula
+                    yield policy, left, answers.position
+
+    @property
+    def counts(self) -> dict[str | None, PolicyCounts]:
+        """How many time-points are true, false and undecided, by the name of the policy.
+
+        Raises:
+            RunError: verdicts may be equivalent to others, and these are not counted.
         """
+        for policy in () if self.check.plain is None else self.check.plain.uncounted:
+            name = "the formula" if policy.name is None else policy.name
+            raise RunError(
+                f"verdicts of {name} may be equivalent to others, which are not counted with "
+                "--lateness: add --resolve, or read the summary"
+            )
+        return {
+            policy.name: counts
+            for check in self.check.checks
+            for policy, counts in zip(check.policies, check.counts, strict=True)
+        }
 
     # ---- time without events ---------------------------------------------------------------
 
@@ -328,9 +385,20 @@ class LateWork(EventWork):
     # ---- checkpoints -----------------------------------------------------------------------
 
     @property
-    @abstractmethod
     def is_settled(self) -> bool:
-        """Whether `snapshot` can be called."""
+        """Whether `snapshot` can be called: not within a batch, nor at the end."""
+        return not (self.has_ended or self.check.is_within_row) and self.is_at_event
+
+    def skip(self, mark: LogMark) -> Iterator[None]:
+        answers = self.check.answers
+        if self.rows_read is not None and answers is not None:
+            # the last event may be a late one
+            yield from self.rows_read.skip(mark, clock=answers.history.leader.now())
+            return
+        yield from super().skip(mark)
+        if answers is not None:
+            # what is wrong with the snapshot is said before anything is written
+            _ = answers.history
 
     def snapshot(self) -> bytes:
         """Return the settings, check and the size of the late rows as bytes for `restore`."""
@@ -348,8 +416,6 @@ class LateWork(EventWork):
         """
         text, check, *own = split_parts(snapshot, CORRECTED, 2)
         settings, late, header = json.loads(text)
-        if len(settings) != len(self.settings()):
-            raise SnapshotError("it was made for policies of another kind")
         for (what, value), before in zip(self.settings(), settings, strict=True):
             if value != before:
                 raise SnapshotError(f"it was made {what}")
@@ -359,72 +425,92 @@ class LateWork(EventWork):
             self.late.go_on(late)
         if not isinstance(self.source, TextLog):
             self.source.late_header = header.encode("latin-1")
-        self.restore_output(output_size)
+        if self.output is not None:
+            self.output.go_on(self.check.bounds, output_size)
 
-    @abstractmethod
     def own_parts(self) -> Sequence[bytes]:
         """Return what `restore_own` takes."""
+        events = b"" if self.events is None else self.events.snapshot()
+        first = b"" if self.first is None else self.first.snapshot()
+        return [events, first, *(b"" if one is None else one.snapshot() for one in self.keys)]
 
-    @abstractmethod
+    @property
+    def keys(self) -> Sequence[KeyTable | None]:
+        """The keys of policies without variables; time-points of others know their own."""
+        plain = self.check.plain
+        return [] if plain is None else self.source.key_tables[: len(plain.partitions.columns)]
+
     def restore_own(self, parts: Sequence[bytes]) -> None:
         """Restore what the check does not hold.
 
         Raises:
             SnapshotError: the parts are damaged.
         """
-
-    @abstractmethod
-    def restore_output(self, size: int) -> None:
-        """Go on with an output of which so many bytes have been written."""
+        if len(parts) != 2 + len(self.keys):
+            raise damaged()
+        events, first, *keys = parts
+        if self.events is not None:
+            self.events.restore(events)
+        if self.first is not None:
+            self.first.restore(first)
+        counts = [] if self.check.plain is None else self.check.plain.key_counts
+        for table, part, count in zip(self.keys, keys, counts, strict=True):
+            if table is not None:
+                table.restore(part)
+                if len(table) < count:
+                    raise damaged()
 
     def settings(self) -> list[tuple[str, object]]:
         """Return the settings that must not change, each with the words for an error message."""
-        options = self.options
+        options, plain, answers = self.options, self.check.plain, self.check.answers
+        kinds = [plain is not None, answers is not None]
+        keys = None if plain is None else list(map(list, plain.partitions.columns))
+        is_first = options.judging.verdicts == "first"
+        # answers that are not wanted are not kept
+        verdicts: tuple[str, object] = ("with another --verdicts", options.judging.given_verdicts)
+        if answers is None:
+            verdicts = (f"with{'out' if is_first else ''} --verdicts first", is_first)
         return [
+            ("for policies of another kind", kinds),
             (
                 "from tables" if not options.log.is_table else "from a text log",
                 options.log.is_table,
             ),
-            ("with another --output-format", options.output.format),
+            *options.output.settings,
             ("with another --lateness", str(options.times.lateness)),
             ("with another --wait", str(options.times.wait)),
             (f"with{'out' if options.times.late else ''} --late", options.times.late is not None),
             ("with another --op", options.log.op),
             ("with another --id", options.log.id),
+            ("with other keys", keys),
+            ("with other --time-points", options.log.time_points),
+            verdicts,
+            (f"with{'out' if options.output.rows else ''} --rows", options.output.rows),
         ]
-
-    @property
-    def first_setting(self) -> tuple[str, object]:
-        """The setting of `settings` that says whether only the first violation is wanted."""
-        is_first = self.options.judging.verdicts == "first"
-        return f"with{'out' if is_first else ''} --verdicts first", is_first
 
     def work_in_small_steps(self, events: int) -> None:
         """Do nothing: a batch is what is read at once."""
 
 
-def run_late_work(
-    source: Source,
-    options: RunSpec,
-    reasons: Reasons,
-    make: Callable[[Mapping[str, os.stat_result]], LateWork],
-    summary: Callable[[float, int], str],
-) -> Steps:
+def failed_policies(check: HistoryCheck) -> Iterator[tuple[Policy, bool]]:
+    """Yield policies without variables, and whether they are violated, as verdicts are now."""
+    for policy, counts, triggered in zip(
+        check.policies, check.counts, check.triggered, strict=True
+    ):
+        yield policy, is_violated(policy, counts, triggered)
+
+
+def run_late_work(work: LateWork, verdicts: VerdictFile, reasons: Reasons) -> Steps:
     """Check an open log, correct verdicts, and return the exit status.
 
     Args:
-        source: the log.
-        options: the options of the run.
+        work: the log and its policies.
+        verdicts: the file for the verdicts.
         reasons: explains the violations that hold at the end, if that is wanted.
-        make: makes the work, from the status of the log's files by name.
-        summary: makes the summary, from the seconds of the run and the number of events before it.
     """
-    logs = statuses(source)
-    reasons.check(logs)
-    keeps = options.checkpoint.path is not None
-    verdicts = verdicts_of(options, logs, keeps=keeps)
-    work = make(logs)
-    signals = options.host.signals(verdicts, is_held=keeps)
+    options = work.options
+    options.host.take_judging(work)
+    signals = options.host.signals(verdicts, is_held=options.checkpoint.path is not None)
     pump = make_pump(work, verdicts, signals, options)
 
     def report(status: int, seconds: float) -> None:
@@ -443,7 +529,9 @@ def run_late_work(
         host=options.host,
         has_violation=work.fails,
         report=report,
-        summary=lambda seconds: summary(seconds, pump.events_before),
+        summary=lambda seconds: corrections_summary(
+            work.check, work.source, seconds, pump.events_before
+        ),
         wants_summary=options.reporting.summary,
         end_time=options.times.end_time,
     )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from mtlmon.engine.guarding import Guard, guarded
 from mtlmon.errors import FormulaError, LogError, MtlmonError, RunError
-from mtlmon.run.answers import Answer
+from mtlmon.run.answers import Answer, one_table
 from mtlmon.run.explaining import Explanations
 from mtlmon.run.failure import VIOLATION, ClosedPipe
 from mtlmon.run.host import Host
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     Policies = PolicyFile | Formula | str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
-__all__ = ["Program", "Run", "advised", "check", "started", "with_events"]
+__all__ = ["Program", "Run", "advised", "check", "run_of", "started", "with_events"]
 
 
 class Program(Host):
@@ -51,7 +51,7 @@ class Program(Host):
     def __init__(self) -> None:
         super().__init__()
         self.summary: Callable[[], str] | None = None
-        # the policies, once the log is open; None before, and if answers are corrected
+        # the policies, once the log is open; None before
         self.judging: Counting | Judging | None = None
 
     def note(self, message: str) -> None:
@@ -100,7 +100,8 @@ def _answers(
 
     def taken() -> Iterator[pa.RecordBatch]:
         for batch in () if host.output is None else host.output.take():
-            if host.judging is not None:
+            # violations that are corrected may go
+            if host.judging is not None and spec.times.lateness is None:
                 if end.first is None:
                     from mtlmon.tables.first_violations import FirstViolations
 
@@ -221,13 +222,14 @@ class Run(NotCopied):
         with variables are false if some values violate the policy there; those of a `find` are
         true if some values fulfil it.
 
+        With a lateness, these are the counts as verdicts are now.
+
         Raises:
-            RunError: answers are corrected.
+            RunError: with a lateness, verdicts may be equivalent to others, unless `resolve=True`.
         """
-        if self._spec.times.lateness is not None:
-            raise RunError("counts are those of rows in order: with lateness, read the summary")
         judging = self._host.judging
-        return {} if judging is None else judging.counts
+        with advised(self._spec):
+            return {} if judging is None else judging.counts
 
     @property
     @guarded
@@ -337,19 +339,10 @@ class Run(NotCopied):
         """
         if self._spec.output.path is not None:
             raise RunError(f"the answers are written to {self._spec.output.path}: leave output out")
-        import pyarrow as pa
-
-        tables = [pa.Table.from_batches([batch]) for batch in self.batches()]
+        batches = list(self.batches())
         self._require_whole()
         output = self._host.output
-        schema = None if output is None else output.schema
-        if not tables:
-            return pa.table({}) if schema is None else schema.empty_table()
-        try:
-            return pa.concat_tables(tables, promote_options="permissive")
-        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-            reason = " ".join(str(error).split())
-            raise RunError(f"a column changes its type: take batches() ({reason})") from None
+        return one_table(batches, None if output is None else output.schema)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """Hand all answers that are left over to others, as `pa.table` and Polars ask for them."""
@@ -366,9 +359,15 @@ class Run(NotCopied):
         frame: polars.DataFrame = load_extra("polars", "polars").from_arrow(self.to_arrow())
         return frame
 
-    def _repr_html_(self) -> str:
-        """The counts of each policy so far and its first violations, which notebooks show."""
-        counts = self.counts
+    def _repr_html_(self) -> str | None:
+        """The counts of each policy so far and its first violations, which notebooks show.
+
+        None if there are no counts.
+        """
+        try:
+            counts = self.counts
+        except RunError:
+            return None
         rows = [
             (
                 name or "",
@@ -466,7 +465,18 @@ def started(
     """Return what a `Run` is made of; `function` is what was called, in errors."""
     host = Program()
     spec = spec_of(function, options, host)
-    spec = with_events(spec, events)
+    return run_of(policies, with_events(spec, events), host)
+
+
+def run_of(
+    policies: Policies, spec: RunSpec, host: Program
+) -> tuple[RunSpec, Steps, Program, _Found | None]:
+    """Return what a `Run` is made of: policies on the log of the options.
+
+    Raises:
+        RunError: options contradict each other, or a policy file cannot be read.
+        MtlmonError: a policy is not valid.
+    """
     with advised(spec):
         known, spec = _given_policies(policies, spec)
         spec = require_consistent(spec)

@@ -175,11 +175,6 @@ def check_time_stamps(refuse: Refuse, options: RunSpec) -> None:
             "--time-stamps iso is for lines of text: JSON lines and tables have times in the "
             "column time_text"
         )
-    if options.checkpoint.path is not None:
-        refuse(
-            "--time-stamps iso does not work with --checkpoint: write JSON lines or CSV, which "
-            "have times, too"
-        )
 
 
 def check_text_options(options: RunSpec) -> None:
@@ -266,10 +261,9 @@ def require_no_columns(file: PolicyFile, options: RunSpec, *, of_streams: bool =
 
 def check_checkpoint_options(refuse: Refuse, options: RunSpec) -> None:
     """Raise RunError if an option for checkpoints needs another or does not work with it."""
-    if options.checkpoint.path is not None and options.reporting.report is not None:
-        refuse("--report does not work with --checkpoint: a resumed run is only part of a whole")
-    if options.checkpoint.path is not None and options.reporting.has_context:
-        refuse("--context does not work with --checkpoint: use --rows to find rows later")
+    is_corrected = options.times.lateness is not None
+    if is_corrected and None not in (options.checkpoint.path, options.reporting.report):
+        refuse("--report does not work yet with --lateness and --checkpoint: use --wait")
     if options.checkpoint.path is None:
         if options.checkpoint.resume:
             refuse("--resume needs a checkpoint to go on from: add --checkpoint FILE")

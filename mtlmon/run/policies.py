@@ -6,23 +6,28 @@ import os
 import stat
 import sys
 from contextlib import closing
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from mtlmon.checking import LogCheck, TextLog, TraceKeys
 from mtlmon.checking.clocks import clock_of
+from mtlmon.checking.computed_rows import ComputedEvents
 from mtlmon.checking.outputs import JsonLinesOutput, TextOutput
 from mtlmon.checking.policy_facts import PolicyFacts
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.policy import Policy, PolicyFile
 from mtlmon.run.failure import SIGNALLED, VIOLATION, RunError
-from mtlmon.run.files import STANDARD_INPUT, open_log, position_of_input, verdicts_of
+from mtlmon.run.files import STANDARD_INPUT, open_text_log, position_of_input, verdicts_of
+from mtlmon.run.formula_judge import FormulaJudge
 from mtlmon.run.host import REPORT_SECONDS
+from mtlmon.run.judging import PolicyWork
 from mtlmon.run.late_rows import NO_ORDER, TableOrder, TextOrder, table_order, text_order
 from mtlmon.run.option_rules import require_no_columns, require_no_keys
-from mtlmon.run.policy_work import PolicyWork, unreadable
+from mtlmon.run.policy_work import unreadable
 from mtlmon.run.pump import Pump
 from mtlmon.run.report import name_list, note_mode, note_slow
 from mtlmon.run.running import run_to_end
+from mtlmon.run.steps import has_variables
 from mtlmon.run.table_output import answer_output
 from mtlmon.run.time_stamps import iso_times, time_texts
 from mtlmon.support.standard_input import STANDARD_STREAM
@@ -37,8 +42,9 @@ if TYPE_CHECKING:
     from mtlmon.run.files import VerdictFile
     from mtlmon.run.findings import Findings
     from mtlmon.run.host import Signals
+    from mtlmon.run.judges import Judge
     from mtlmon.run.late_work import LateWork
-    from mtlmon.run.relation_tables import TableWork
+    from mtlmon.run.relation_judge import RelationJudge
     from mtlmon.run.running import Steps
     from mtlmon.run.spec import Log, RunSpec, Times
     from mtlmon.syntax.formula import Formula
@@ -61,33 +67,93 @@ def check_logs(file: Formula | PolicyFile, options: RunSpec) -> Steps:
         ClosedPipe: the reader of the verdicts has closed the pipe.
         MtlmonError: a line or row cannot be read, or the engine has reached a limit.
     """
-    policies = policies_of(file)
-    if isinstance(file, PolicyFile) and not options.log.is_table:
+    others: tuple[tuple[str, ...], ...] = ()
+    if has_variables(file):
+        from mtlmon.relational.keyed import keys_of_others
+        from mtlmon.run.relations import check_text, evaluable, require_no_conditions
+
+        file = evaluable(file, options)
+        if not options.log.is_table:
+            if all(policy.is_first_order for policy in file.policies):
+                return check_text(file, options)
+            require_no_conditions(file, options)
+        others = tuple(keys_of_others(file))
+    elif isinstance(file, PolicyFile) and not options.log.is_table:
         require_no_columns(file, options)
-    if options.output.for_people:
-        options = options.having(verdicts="false")
+    policies = policies_of(file)
+    formulas = [policy for policy in policies if not policy.is_first_order]
     memory = MemoryLimit(options.limits.max_memory, options.option_names)
-    check = check_in_order(policies, policies, options, memory)
-    if not options.log.is_table:
-        require_no_keys(check.partitions, file, options)
-    note_modes(policies, [one.mode for one in check.monitors], options)
-    start_of_input = position_of_input(options.log)
+    check = None
+    if formulas:
+        wanted = "false" if options.output.for_people else options.judging.given_verdicts or "all"
+        options = options.having(verdicts=wanted)
+        check = check_in_order(formulas, policies, options, memory, others)
+        if not options.log.is_table:
+            require_no_keys(check.partitions, file, options)
+        note_modes(formulas, [one.mode for one in check.monitors], options)
+    return check_source(check, file, options, memory)
+
+
+def check_source(
+    check: LogCheck | None, file: Formula | PolicyFile, options: RunSpec, memory: MemoryLimit
+) -> Steps:
+    """Open the log, and check the policies on it; return the exit status.
+
+    Args:
+        check: the check of the policies without variables; None if there are none.
+        file: the formula or the policies.
+        options: the options of the run.
+        memory: the limit on memory.
+    """
+    start = position_of_input(options.log)
+    relations, shown = None, None
+    if has_variables(file):
+        from mtlmon.run.relation_judge import RelationJudge
+
+        if check is not None:
+            # before atoms with arguments are declared as atoms of rows
+            shown = shown_in(check, file, options, is_for_explanations=False)
+        partitions = None if check is None else check.partitions
+        relations = RelationJudge(file, options, memory, start, partitions)
 
     def again() -> Source:
-        if start_of_input is not None:
-            os.lseek(STANDARD_INPUT, start_of_input, os.SEEK_SET)
-        source = open_source(check, file, options, is_for_explanations=True)
+        if start is not None:
+            os.lseek(STANDARD_INPUT, start, os.SEEK_SET)
+        source = open_source(check, file, options, relations=relations, is_for_explanations=True)
         if options.tracks_rows:
             source.track_rows()
         return source
 
-    with closing(open_source(check, file, options)) as source:
-        if check.repeats_ticks:
+    with closing(open_source(check, file, options, relations=relations, shown=shown)) as source:
+        if check is not None and check.repeats_ticks:
             source.only_due_ticks()
-        if check.row_tracker is not None:
+        if tracks_rows(check, relations, options):
             source.track_rows()
+        logs = statuses(source)
+        findings = open_findings(check, source, logs, options, file)
+        judges: list[Judge] = []
+        if check is not None:
+            prepare_messages(check, options)
+            output = make_output(check, source, options, relations)
+            judges.append(FormulaJudge(check, source, output, findings, again, options))
         watch = assumption_watch(file, source, options.times)
-        return (yield from check_source(check, source, again, options, watch, file))
+        names = [policy.name for policy in policies_of(file)]
+        if relations is not None:
+            relations.open(source, logs)
+            judges.append(relations)
+        work = PolicyWork(judges, source, logs, options, names, watch)
+        if relations is not None and isinstance(source, TextLog):
+            work.events = relations.events
+            if source.has_streams or isinstance(work.events, ComputedEvents):
+                work.events_again = partial(relations.read_text_again, source.name)
+        return (yield from run_work(work, options))
+
+
+def tracks_rows(check: LogCheck | None, relations: RelationJudge | None, options: RunSpec) -> bool:
+    """Whether a log that is read for the first time tells its rows."""
+    if check is not None and check.row_tracker is not None:
+        return True
+    return relations is not None and (options.tracks_rows or options.output.for_people)
 
 
 def check_in_order(
@@ -122,46 +188,20 @@ def check_in_order(
         max_memory=memory,
         threads=options.limits.threads,
         other_keys=other_keys,
-        passes_time=options.times.idle is not None,
+        passes_time=options.passes_time,
         counts_triggered=wants_triggered(among, options),
         rows=options.output.rows or (for_people and knows_rows(among, options.log)),
     )
 
 
-def check_source(
-    check: LogCheck,
-    source: Source,
-    again: Callable[[], Source],
-    options: RunSpec,
-    assumptions: AssumptionWatch | None,
-    file: Formula | PolicyFile,
-) -> Steps:
-    """Check an open log; return the exit status.
-
-    Args:
-        check: the check of the policies.
-        source: the open log.
-        again: opens the log once more, for explanations.
-        options: the options of the run.
-        assumptions: tells which assumptions the log breaks; None if there are none.
-        file: the formula or the policies.
-    """
-    logs = statuses(source)
-    findings = open_findings(check, source, logs, options, file)
-    prepare_messages(check, options)
-    output = make_output(check, source, options)
-    work = PolicyWork(check, source, output, findings, logs, options, assumptions)
-    return run_work(work, again, options)
-
-
 def open_findings(
-    check: LogCheck,
+    check: LogCheck | None,
     source: Source,
     logs: Mapping[str, os.stat_result],
     options: RunSpec,
     file: Formula | PolicyFile,
 ) -> Findings | None:
-    """Return what collects violations, if explanations or a report are wanted.
+    """Return what collects violations of a check, if explanations or a report are wanted.
 
     Raises:
         RunError: they are not possible.
@@ -176,6 +216,8 @@ def open_findings(
         from mtlmon.run.context import check_context
 
         check_context(source, options.log)
+    if check is None:
+        return None
     is_rereadable = can_reread(logs, options.log)
     return Findings(check, source, list(logs), options, can_reread=is_rereadable, file=file)
 
@@ -194,14 +236,8 @@ def prepare_messages(check: LogCheck, options: RunSpec) -> None:
         )
 
 
-def run_work(work: PolicyWork, again: Callable[[], Source], options: RunSpec) -> Steps:
-    """Run the work on a log; return the exit status.
-
-    Args:
-        work: the log and its policies.
-        again: opens the log once more, for explanations.
-        options: the options of the run.
-    """
+def run_work(work: PolicyWork, options: RunSpec) -> Steps:
+    """Run the work on a log; return the exit status."""
     keeps = options.checkpoint.path is not None
     options.host.take_judging(work)
     verdicts = verdicts_of(options, work.logs_by_name, keeps=keeps)
@@ -215,17 +251,15 @@ def run_work(work: PolicyWork, again: Callable[[], Source], options: RunSpec) ->
         if options.output.for_people and work.is_complete:
             from mtlmon.run.people import show_outcome
 
-            show_outcome(work.outcome(), work.check.event_count, options)
+            show_outcome(work.outcome(), work.pace.event_count, options)
         work.report_end()
         if options.reporting.explain and status == VIOLATION and work.has_violation():
-            work.explain(again)
+            work.explain()
         if options.reporting.has_context and status == VIOLATION and work.has_violation():
-            work.show_context(again)
+            work.show_context()
         if options.reporting.report is not None:
             write_report_in_time(
-                lambda is_interrupted: work.write_report(
-                    again, seconds, is_interrupted=is_interrupted
-                ),
+                lambda is_interrupted: work.write_report(seconds, is_interrupted=is_interrupted),
                 status,
                 signals,
                 options,
@@ -257,7 +291,7 @@ def assumption_watch(
 
 
 def make_pump(
-    work: PolicyWork | LateWork | TableWork,
+    work: PolicyWork | LateWork,
     verdicts: VerdictFile,
     signals: Signals,
     options: RunSpec,
@@ -390,36 +424,55 @@ def is_pipe(path: str) -> bool:
 
 
 def open_source(
-    check: LogCheck,
+    check: LogCheck | None,
     file: Formula | PolicyFile,
     options: RunSpec,
     *,
     is_for_explanations: bool = False,
+    relations: RelationJudge | None = None,
+    shown: list[dict[When, list[str]]] | None = None,
 ) -> Source:
     """Open the log.
 
     Args:
-        check: the check that the log is opened for.
+        check: the check that the log is opened for; None if all policies have variables.
         file: the formula or the policies.
         options: the options of the run.
-        is_for_explanations: whether it is read again for explanations, with values to show.
+        is_for_explanations: whether it is read again for explanations of the check, with values to
+            show.
+        relations: the policies with variables, if there are some.
+        shown: the names of the values to show in each partition, if they are known.
 
     Raises:
         RunError: the log cannot be read.
         MtlmonError: the options for tables are contradictory or unknown.
     """
-    shown = shown_in(check, file, options, is_for_explanations=is_for_explanations)
+    if shown is None and check is not None:
+        shown = shown_in(check, file, options, is_for_explanations=is_for_explanations)
     if not options.log.is_table:
+        assert check is not None
         order = text_order(options, is_again=is_for_explanations)
-        return open_text_source(check, file, options, shown[0], order)
-    policies = file if isinstance(file, PolicyFile) else None
+        return open_text_source(check, file, options, (shown or [{}])[0], order, relations)
+    atoms: Sequence[str] = ()
+    columns: Sequence[tuple[str, ...]]
+    if check is not None:
+        atoms, columns, memory = check.atoms, check.partitions.columns, check.memory
+        needed = check.atoms_of_partitions
+    else:
+        assert relations is not None
+        columns, memory = relations.partitions, relations.memory
+        needed = [{} for _ in columns]
+    shown = [{} for _ in columns] if shown is None else shown
+    if relations is not None and not is_for_explanations:
+        relations.add_to(needed, shown)
+        atoms = list(dict.fromkeys([*atoms, *relations.names]))
     return open_table_source(
         options,
-        check.atoms,
-        policies,
-        check.partitions.columns,
-        check.memory,
-        atoms_of_partitions=check.atoms_of_partitions,
+        atoms,
+        file if isinstance(file, PolicyFile) else None,
+        columns,
+        memory,
+        atoms_of_partitions=needed,
         shown=shown,
         order=table_order(options, is_again=is_for_explanations),
     )
@@ -431,6 +484,7 @@ def open_text_source(
     options: RunSpec,
     shown: Mapping[When, Sequence[str]] | None = None,
     order: TextOrder | None = None,
+    relations: RelationJudge | None = None,
 ) -> TextLog:
     """Open a text log for a check.
 
@@ -440,28 +494,31 @@ def open_text_source(
         options: the options of the run.
         shown: the names of values to show.
         order: puts the lines into the order of time.
+        relations: the policies with variables, which read the lines, too.
 
     Raises:
         RunError: the log cannot be read.
     """
     if order is not None:
         order.memory = check.memory
-    log = open_log(options.log.path)
+    log = open_text_log(options.log)
     atoms, streams = text_atoms(
         check.atoms,
         check.atoms_of_partitions,
         file,
         log.name,
         shown or {},
-        options.log.on_error,
+        options.log.on_error if relations is None else None,
         check.memory,
     )
+    events = None if relations is None else relations.read_text(log.name, atoms)
     return TextLog(
         log,
-        atoms,
+        atoms if events is None else events.atoms,
         skip_errors=options.log.on_error == "skip",
         memory=check.memory,
         streams=streams,
+        events=events,
         order=order,
     )
 
@@ -582,8 +639,16 @@ def statuses(source: Source) -> dict[str, os.stat_result]:
     }
 
 
-def make_output(check: LogCheck, source: Source, options: RunSpec) -> Output | None:
+def make_output(
+    check: LogCheck, source: Source, options: RunSpec, relations: RelationJudge | None = None
+) -> Output | None:
     """Return the converter of verdicts to bytes, or None if no verdicts are wanted.
+
+    Args:
+        check: the check of the policies without variables.
+        source: the log.
+        options: the options of the run.
+        relations: the others; a table of verdicts is one of their answers as well.
 
     Raises:
         RunError: the output is binary, but would go to a terminal.
@@ -601,20 +666,14 @@ def make_output(check: LogCheck, source: Source, options: RunSpec) -> Output | N
         return TextOutput(names, keys, rows, iso_times(options, source.times))
     facts = PolicyFacts(check.policies)
     messages = check.messages
-    if options.output.format == "jsonl" and (messages is not None or rows is not None):
-        from mtlmon.tables.verdicts import VerdictTable
-
-        return answer_output(
-            VerdictTable(names, keys, source.times, messages, rows, facts), options.output
-        )
-    if options.output.format == "jsonl":
+    has_more = messages is not None or rows is not None or relations is not None
+    if options.output.format == "jsonl" and not has_more:
         if isinstance(source, TextLog):
             return JsonLinesOutput(names, facts=facts)
         return JsonLinesOutput(names, keys, source.times, facts)
     from mtlmon.tables.verdicts import VerdictTable
 
-    if isinstance(source, TextLog):
-        table = VerdictTable(names, messages=messages, row_tracker=rows, facts=facts)
-    else:
-        table = VerdictTable(names, keys, source.times, messages, rows, facts)
+    table = VerdictTable(names, keys, source.times, messages, rows, facts)
+    if relations is not None:
+        return relations.share(table)
     return answer_output(table, options.output)

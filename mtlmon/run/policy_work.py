@@ -1,71 +1,40 @@
-"""Run the events of a log through the policies of a check, with or without checkpoints."""
+"""Read the events of a log for policies, with or without checkpoints."""
 
 from __future__ import annotations
 
-import json
 from abc import ABC, abstractmethod
-from contextlib import closing
-from typing import TYPE_CHECKING, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from mtlmon.checking import TextLog
-from mtlmon.errors import SnapshotError
-from mtlmon.run.endings import never_triggered, report_end
+from mtlmon.checking.computed_rows import ComputedEvents
+from mtlmon.checking.sources import NothingYet
 from mtlmon.run.event_parts import EventPart
 from mtlmon.run.failure import RunError
-from mtlmon.run.report import is_violated, plural, policies_summary
-from mtlmon.run.snapshot_parts import POLICIES, damaged, joined_parts, split_parts
-from mtlmon.run.table_output import continue_table
-from mtlmon.syntax.report import visible
+from mtlmon.run.report import plural
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from mtlmon.checking import LogCheck
     from mtlmon.checking.assumptions import AssumptionWatch
-    from mtlmon.checking.counts import PolicyCounts
-    from mtlmon.checking.outputs import Output
     from mtlmon.checking.text_logs import TextBatch
-    from mtlmon.drive.native import VerdictRows
+    from mtlmon.relational.input.native import RowEvents
     from mtlmon.run.checkpoint import LogMark
-    from mtlmon.run.files import Writer
-    from mtlmon.run.findings import Findings
     from mtlmon.run.host import Host
-    from mtlmon.run.people import Outcome
     from mtlmon.run.pump import EndTime
-    from mtlmon.run.spec import RunSpec
+    from mtlmon.run.row_parts import RowPart
     from mtlmon.tables import TableEvents
     from mtlmon.tables.columns.times import Times
     from mtlmon.tables.event_batch import EventBatch
-    from mtlmon.tables.outputs import BatchOutput
-    from mtlmon.tables.verdicts import VerdictTable
-    from mtlmon.tables.violations import Judged
 
     Source = TextLog | TableEvents
 
-__all__ = ["EventWork", "LogWork", "NoWriter", "PolicyWork", "unreadable"]
+__all__ = ["EventWork", "LogWork", "unreadable"]
 
 _Batch = TypeVar("_Batch", bound="TextBatch | EventBatch")
 
 # After this many rows of a live log, mention the columns that no row has had.
 ABSENT_ROWS = 100
-SMALLEST_STEP_EVENTS = 1 << 8
-
-LEAST_PARTS = 3
-"""How many parts a snapshot has at least."""
-
-
-class NoWriter:
-    """Stands in for a writer when no verdicts are wanted; it is always empty."""
-
-    def __len__(self) -> int:
-        return 0
-
-    def take(self) -> bytes:
-        return b""
-
-    def flush(self, file_descriptor: int, /) -> None:
-        """Write nothing."""
 
 
 class LogWork(ABC, Generic[_Batch]):
@@ -155,7 +124,14 @@ class LogWork(ABC, Generic[_Batch]):
 
     def read(self) -> Iterator[None]:
         """Check the log up to a last row without a line feed; yield now and then."""
-        while not self.is_stopped and (batch := self.next_batch()) is not None:
+        while not self.is_stopped:
+            try:
+                batch = self.next_batch()
+            except NothingYet:
+                yield
+                continue
+            if batch is None:
+                return
             if batch.is_tail:
                 self.tail = batch
                 return
@@ -214,7 +190,16 @@ class EventWork(LogWork["TextBatch | EventBatch"]):
 
     Attributes:
         name: the name of the log in messages.
+        event_word: what its events are called.
+        events: what reads the lines of a text log, if policies with variables have rows of them.
+            The position in the log is a number of bytes, then.
+        events_again: returns what reads them once more for streams; None if there are none.
     """
+
+    event_word = "event"
+    events: RowEvents | ComputedEvents | None = None
+    events_again: Callable[[], RowEvents] | None = None
+    rows_read: RowPart | None = None
 
     def __init__(
         self,
@@ -237,304 +222,68 @@ class EventWork(LogWork["TextBatch | EventBatch"]):
 
     def begin_part(self) -> None:
         """Start with nothing of the log that a later run has to know again."""
-        self.part_checked = EventPart(self.source)
+        if self.events is None:
+            self.part_checked = EventPart(self.source)
+            return
+        from mtlmon.run.row_parts import RowPart
+
+        has_streams = self.events_again is not None
+        self.rows_read = RowPart(self.log, self.events, has_streams=has_streams)
+
+    @property
+    def log(self) -> TextLog:
+        """The text log."""
+        assert isinstance(self.source, TextLog)
+        return self.source
 
     @property
     def position(self) -> int:
-        """The number of events of the log that have been checked, in this and all earlier runs."""
-        return self.event_count
+        """How much of the log has been checked: a number of events, or of bytes."""
+        return self.event_count if self.events is None else self.events.rows.position
 
     @property
     def amount(self) -> str:
-        return plural(self.event_count, "event")
+        if self.events is not None:
+            return f"{self.position:,} bytes"
+        return plural(self.event_count, self.event_word)
+
+    @property
+    def is_at_event(self) -> bool:
+        """Whether the policies with variables have read no more events than the others."""
+        events = self.events
+        return events is None or (
+            self.source.rows == events.rows.point_count and events.rows.is_settled
+        )
 
     def settle(self) -> bool:
         """Do nothing: a check is always between two events."""
         return False
 
     def log_mark(self) -> LogMark:
-        """Return how the events up to the position are known again."""
+        """Return how the log up to the position is known again."""
+        if self.rows_read is not None:
+            return self.rows_read.mark()
         assert self.part_checked is not None
         return self.part_checked.mark(self.event_count)
 
     def skip(self, mark: LogMark) -> Iterator[None]:
-        """Go to the position, or read the events up to there without checking; yield now and then.
+        """Go to the position, or read the log up to there without checking; yield now and then.
 
         Raises:
-            LogEnds: the log has fewer events than that.
-            LogDiffers: it has other events.
+            LogEnds: the log is shorter than that.
+            LogDiffers: it has other events, or other bytes.
             SnapshotError: the reader of the log cannot go on.
         """
-        assert self.part_checked is not None
-        yield from self.part_checked.skip(mark, self.event_count)
-
-
-class PolicyWork(EventWork):
-    """Reads the events of a log, checks them, and converts the verdicts to bytes.
-
-    Args:
-        check: the check that monitors the events.
-        source: the log.
-        output: converts verdicts to bytes; None if no verdicts are wanted.
-        findings: collects violations for explanations and the report; None if neither is wanted.
-        logs: the status of the log's files by name.
-        options: the options of the command line.
-        assumptions: tells which assumptions the log breaks; None if there are none.
-
-    Attributes:
-        is_complete: whether the log has been read to its end.
-        name: the name of the log in messages.
-    """
-
-    def __init__(
-        self,
-        check: LogCheck,
-        source: Source,
-        output: Output | None,
-        findings: Findings | None,
-        logs: Mapping[str, os.stat_result],
-        options: RunSpec,
-        assumptions: AssumptionWatch | None = None,
-    ) -> None:
-        super().__init__(source, logs, options.host, assumptions)
-        self.keys_forgotten = 0
-        self.check = check
-        self.output = output
-        self.findings = findings
-        self.options = options
-        self.writer: Writer = NoWriter() if output is None else output.writer
-        if output is not None and output.lines is not None:
-            check.deliver_to(output.lines)
-
-    @property
-    def is_stopped(self) -> bool:
-        return self.check.is_stopped
-
-    @property
-    def event_count(self) -> int:
-        return self.check.position
-
-    # ---- the work --------------------------------------------------------------------------
-
-    def feed(self, batch: TextBatch | EventBatch) -> Iterator[None]:
-        """Check the events of a batch; yield now and then."""
-        for _ in self.steps_of(batch):
-            self.take()
-            yield
-        forgotten = sum(self.check.keys_forgotten)
-        if self.assumptions is not None and forgotten != self.keys_forgotten:
-            self.assumptions.forget_keys()
-        self.keys_forgotten = forgotten
-
-    def steps_of(self, batch: TextBatch | EventBatch) -> Iterator[None]:
-        """Check the events of a batch; there may be verdicts to take out after each step."""
-        return self.check.feed(batch, self.source)
-
-    def end_check(self, end_time: EndTime) -> Iterator[None]:
-        """End the log; yield now and then."""
-        if not self.check.is_stopped:
-            for _ in self.check.end(self.source, end_time):
-                self.take()
-                yield
-
-    def take(self) -> None:
-        """Take the verdicts and violations out of the check."""
-        if self.findings is not None:
-            self.findings.take()
-        if self.output is not None and len(self.check.verdicts):
-            self.output.put(self.check.verdicts)
-
-    def finish(self) -> None:
-        """Convert the remaining verdicts, and write the end of the file to the writer."""
-        self.take()
-        if self.output is not None:
-            self.output.close()
-
-    def close(self) -> None:
-        self.check.close()
-
-    # ---- time without events ---------------------------------------------------------------
-
-    @property
-    def known_time(self) -> int | None:
-        """No event is below this time; None before the first event, and if none is wanted."""
-        if self.source.clock is None or self.is_stopped:
-            return None
-        return max(self.source.clock, self.source.passed)
-
-    def pass_time(self, time_stamp: int) -> None:
-        """Declare that no later event is below a time, which is above the known one."""
-        for _ in self.check.pass_time(self.source, time_stamp):
-            self.take()
-        self.source.pass_time(time_stamp)
-
-    def release(self, time_stamp: int) -> bool:
-        """Declare that rows below a time come too late; return whether others can be read now.
-
-        Rows of tables that waited for it are checked at once.
-        """
-        if isinstance(self.source, TextLog):
-            return self.source.release(time_stamp)
-        self.check_released(self.source.rows_until(time_stamp))
-        return False
-
-    # ---- what is told ----------------------------------------------------------------------
-
-    @property
-    def counts(self) -> dict[str | None, PolicyCounts]:
-        """How many time-points are true, false and undecided so far, by the name of the policy."""
-        names = (policy.name for policy in self.check.policies)
-        return dict(zip(names, self.check.counts, strict=True))
-
-    def judged(self) -> Judged:
-        """Return what the rows of its table are about."""
-        from mtlmon.tables.violations import Judged
-
-        table = cast("VerdictTable", cast("BatchOutput[VerdictRows]", self.output).table)
-        return Judged(self.check.policies, "message", keys=table.key_columns)
-
-    def require_violations(self) -> None:
-        """Raise RunError if violations can be in equivalences."""
-        if not self.check.has_all_violations:
-            raise RunError(
-                "violations() needs the verdict of every row, also where it follows from an "
-                "equivalence: add resolve=True, or mode='naive', and leave out verdicts='none'"
-            )
-
-    def has_violation(self) -> bool:
-        """Whether a policy that matters is violated more often than it may be."""
-        check = self.check
-        return any(
-            is_violated(policy, counts, triggered)
-            for policy, counts, triggered in zip(
-                check.policies, check.counts, check.triggered, strict=True
-            )
-            if policy.is_at_least(self.options.judging.fail_on)
-        )
-
-    def fails(self) -> bool:
-        """Whether the exit status is that of a violation."""
-        if self.options.judging.fail_on_vacuous and never_triggered(self.check):
-            return True
-        return self.has_violation()
-
-    def outcome(self) -> Outcome:
-        """Return what came out of the run over the whole log."""
-        from mtlmon.run.people import outcome_of
-
-        return outcome_of(self.check)
-
-    def report_end(self) -> None:
-        """Mention what the verdicts do not show."""
-        report_end(self)
-
-    def open_first(self) -> tuple[str, str] | None:
-        """Return the earliest violation, and the undecided time-points before it, as words.
-
-        None unless only the first violation is wanted, and is not known at the end of the log.
-        """
-        if self.check.open_first is None:
-            return None
-        first, earliest = self.check.open_first
-        return (
-            f"{first.time_stamp}:{first.offset} is false",
-            f"a time-point of time-stamp {earliest}",
-        )
-
-    def explain(self, again: Callable[[], Source]) -> None:
-        """Explain the first violations; `again` opens the log once more."""
-        assert self.findings is not None
-        with closing(again()) as log:
-            self.findings.explain(log)
-
-    def show_context(self, again: Callable[[], Source]) -> None:
-        """Show the rows around the first violations; `again` opens the log once more."""
-        from mtlmon.run.context import show_context
-
-        assert self.findings is not None
-        with closing(again()) as log:
-            show_context(self.findings, log, self.options)
-
-    def write_report(
-        self, again: Callable[[], Source], seconds: float, *, is_interrupted: bool
-    ) -> None:
-        """Write the report; the arguments are those of `Findings.write_report`."""
-        assert self.findings is not None
-        self.findings.write_report(again, seconds, is_interrupted=is_interrupted)
-
-    def summary(self, seconds: float) -> str:
-        """Return counts and the speed of a run that took so many seconds."""
-        text = policies_summary(self.check, self.source, seconds, self.assumptions)
-        tracker = self.check.row_tracker
-        first = None if tracker is None else tracker.first_violation
-        # the outcome for a person says so, too
-        if first is None or self.options.output.for_people:
-            return text
-        return f"{text}\n\nfirst violation at {visible(str(first[1]))}"
-
-    # ---- checkpoints -----------------------------------------------------------------------
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether `snapshot` can be called: not between the ticks before a row, nor at the end."""
-        return not self.has_ended and not self.check.is_within_row
-
-    def snapshot(self) -> bytes:
-        """Return the settings, check, keys and findings as bytes for `restore`."""
-        findings = None if self.findings is None else self.findings.snapshot()
-        settings = [value for _, value in self.settings()]
-        parts = [
-            json.dumps(settings).encode(),
-            self.check.snapshot(),
-            json.dumps(findings).encode(),
-            *(b"" if keys is None else keys.snapshot() for keys in self.source.key_tables),
-        ]
-        return joined_parts(POLICIES, parts)
-
-    def restore(self, snapshot: bytes, output_size: int) -> None:
-        """Continue from the snapshot of an earlier run that has written `output_size` bytes.
-
-        Raises:
-            SnapshotError: the snapshot is damaged, or belongs to other policies or options.
-        """
-        settings, check, findings, *tables = split_parts(snapshot, POLICIES, LEAST_PARTS)
-        for (what, value), before in zip(self.settings(), json.loads(settings), strict=True):
-            if value != before:
-                raise SnapshotError(f"it was made {what}")
-        self.check.restore(check)
-        if self.check.needs_all_ticks:
-            self.source.only_due_ticks(False)
-        if len(tables) != len(self.source.key_tables):
-            raise damaged()
-        counts = self.check.key_counts
-        for keys, table, count in zip(self.source.key_tables, tables, counts, strict=True):
-            if keys is not None:
-                keys.restore(table)
-                if len(keys) < count:
-                    raise damaged()
-        if self.findings is not None:
-            self.findings.restore(json.loads(findings))
-        continue_table(self.output, output_size, self.options)
-
-    def settings(self) -> list[tuple[str, object]]:
-        """Return the settings that must not change, each with the words for an error message."""
-        options = self.options
-        return [
-            (
-                "from tables" if not options.log.is_table else "from a text log",
-                options.log.is_table,
-            ),
-            ("with another --output-format", options.output.format),
-            ("with other keys", list(map(list, self.check.partitions.columns))),
-            (
-                f"with{'out' if options.reporting.explain else ''} --explain",
-                options.reporting.explain,
-            ),
-        ]
-
-    def work_in_small_steps(self, events: int) -> None:
-        """Yield after about this many events."""
-        self.check.slice_events = min(self.check.slice_events, max(SMALLEST_STEP_EVENTS, events))
+        if self.rows_read is None:
+            assert self.part_checked is not None
+            yield from self.part_checked.skip(mark, self.event_count)
+            return
+        again: RowEvents | ComputedEvents | None = None
+        if self.events_again is not None:
+            again = rows_again = self.events_again()
+            if isinstance(self.events, ComputedEvents):
+                again = self.events.without_rows(rows_again)
+        yield from self.rows_read.skip(mark, again)
 
 
 def unreadable(error: OSError) -> RunError:

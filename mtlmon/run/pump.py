@@ -142,17 +142,26 @@ class TextWork:
         while not self.loop.is_stopped:
             size = self.read_block(block)
             if size == 0:
-                return
+                # lines that are given may still come
+                if not self.log.waits:
+                    return
+                yield
+                continue
             self.load(block[:size])
             yield from self.run()
 
     def read_block(self, block: memoryview) -> int:
-        """Read part of the log; return the number of bytes, or 0 at the end of the log."""
+        """Read part of the log; return the number of bytes, or 0 at the end of the log.
+
+        It is also 0 while lines that are given as they come have not come yet.
+        """
         size = None
         while size is None:
             if self.log.may_wait:
                 self.wait(self.log.descriptor)
             size = self.log.read_into(block)
+            if size is None and self.log.waits:
+                return 0
         self.bytes_read += size
         return size
 

@@ -72,9 +72,6 @@ def restored_source(snapshot: bytes, options: RunSpec) -> tuple[bytes, list[byte
     if len(run) != _PARTS:
         raise damaged()
     *kept, slices = json.loads(settings)
-    if len(kept) == len(_settings(options)) - 1:
-        # those of earlier versions count nothing
-        kept.append(False)
     for (what, value), before in zip(_settings(options), kept, strict=True):
         if value != before:
             raise SnapshotError(f"it was made {what}")
@@ -113,10 +110,10 @@ def _settings(options: RunSpec) -> list[tuple[str, object]]:
             "from another kind of log" if options.log.signature else "from a log of MonPoly",
             options.log.signature is not None,
         ),
-        ("with another --output-format", options.output.format),
+        *options.output.settings,
+        *options.reporting.settings,
         ("with another --verdicts", options.judging.verdicts),
         ("with other --time-points", options.log.time_points),
-        (f"with{'out' if options.reporting.explain else ''} --explain", options.reporting.explain),
         (f"with{'out' if options.output.rows else ''} --rows", options.output.rows),
         (
             f"{'without' if counts else 'with'} counting how often left sides are matched "

@@ -13,6 +13,7 @@ from mtlmon.relational.cells import from_cell, value_text
 from mtlmon.relational.reasons import Explainer, Violation, explanation_text
 from mtlmon.relational.reasons.evidence import LISTED as LISTED_ROWS
 from mtlmon.relational.running import HOLDS
+from mtlmon.run.elapsed import Elapsed
 from mtlmon.run.explaining import check_file, explanations_for, is_json
 from mtlmon.run.failure import RunError
 from mtlmon.run.host import WIDTH
@@ -148,6 +149,7 @@ class RelationFindings:
         self.kept = self.limit if options.reporting.report is None else max(LISTED, self.limit)
         self.first: list[list[Violation]] = [[] for _ in plan.named_policies]
         self.totals = [0] * len(self.first)
+        self.elapsed = Elapsed()
         self.skips_overflows = options.log.on_error == "skip"
         self.histograms: list[TimeHistogram] = []
         if options.reporting.report is not None:
@@ -231,16 +233,18 @@ class RelationFindings:
 
     def snapshot(self) -> list[object]:
         """Return what is kept, for `restore`."""
-        return [self.totals, self.first, [(point, *row) for point, row in self.rows.items()]]
+        return [
+            *self.elapsed.snapshot(),
+            self.totals,
+            self.first,
+            [(point, *row) for point, row in self.rows.items()],
+            [one.snapshot() for one in self.histograms],
+        ]
 
-    def restore(
-        self,
-        snapshot: tuple[
-            list[int], list[list[list[Any]]], list[tuple[int, tuple[str | None, bool], int]]
-        ],
-    ) -> None:
+    def restore(self, snapshot: list[Any]) -> None:
         """Continue with what an earlier run has kept."""
-        self.totals, first, rows = snapshot
+        *elapsed, self.totals, first, rows, histograms = snapshot
+        self.elapsed.restore(elapsed)
         self.rows = {point: RowPlace(RowFile(*file), row) for point, file, row in rows}
         self.first = [
             [
@@ -249,6 +253,8 @@ class RelationFindings:
             ]
             for own in first
         ]
+        for histogram, one in zip(self.histograms, histograms, strict=True):
+            histogram.restore(one)
 
 
 def rows_option(options: RunSpec) -> str | None:

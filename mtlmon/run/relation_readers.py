@@ -12,7 +12,7 @@ from mtlmon.checking.text_logs import line_origins
 from mtlmon.relational.atoms import rows_of_log
 from mtlmon.relational.input.native import RowEvents, RowScanner
 from mtlmon.relational.native import PointBlock
-from mtlmon.run.files import STANDARD_INPUT, open_log
+from mtlmon.run.files import STANDARD_INPUT, open_text_log
 from mtlmon.run.late_rows import table_order, text_order
 from mtlmon.run.pump import BLOCK_BYTES
 
@@ -202,7 +202,7 @@ def block_reader(
 
         rewind(start_of_input)
         order = text_order(options, is_again=True)
-        log = open_log(options.log.path, order)
+        log = open_text_log(options.log, order)
         rows = rows_for(made, points, log.name)
         places = None
         if isinstance(rows, RowScanner | ComputedRows):

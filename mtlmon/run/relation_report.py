@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -16,7 +14,6 @@ from mtlmon.reporting import (
     Explanation,
     PolicyReport,
     ReportData,
-    Run,
     UndecidedTimePoint,
     Violation,
 )
@@ -24,13 +21,12 @@ from mtlmon.run.findings import (
     INTERRUPTED,
     NOT_EXPLAINED,
     STOPPED_EARLY,
-    peak_memory,
+    run_facts,
     save_report,
 )
-from mtlmon.run.policies import write_report_in_time
 from mtlmon.run.relation_findings import rows_option
 from mtlmon.run.report import plural
-from mtlmon.run.report_policies import WrittenPolicies, policy_files, settings_of, time_zone_of
+from mtlmon.run.report_policies import WrittenPolicies
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -39,7 +35,7 @@ if TYPE_CHECKING:
     from mtlmon.relational import Analysis
     from mtlmon.relational.reasons import Violation as Violating
     from mtlmon.relational.reasons.evidence import Reader
-    from mtlmon.run.host import Signals
+    from mtlmon.reporting import Run
     from mtlmon.run.relation_findings import RelationFindings
     from mtlmon.run.relations import Check
     from mtlmon.run.spec import RunSpec
@@ -61,8 +57,8 @@ class RelationReport:
         analysis: what is known of them.
         options: the options of the run.
         inputs: the names of the logs.
-        rows: how many rows or lines have been read.
-        skipped: how many could not be read.
+        facts: how many rows or lines have been read, how many could not be, and what one is called.
+        read: reads the log once more; None if that is not possible.
     """
 
     def __init__(
@@ -73,8 +69,8 @@ class RelationReport:
         analysis: Analysis,
         options: RunSpec,
         inputs: Sequence[str],
-        rows: int,
-        skipped: int,
+        facts: tuple[int, int, str],
+        read: Reader | None,
     ) -> None:
         self.check = check
         self.findings = findings
@@ -83,51 +79,35 @@ class RelationReport:
         self.options = options
         self.written = WrittenPolicies(file, options)
         self.inputs = inputs
-        self.rows = rows
-        self.skipped = skipped
+        self.rows, self.skipped, self.row_name = facts
+        self.read = read
 
-    def write(self, read: Reader | None, seconds: float, status: int, signals: Signals) -> None:
-        """Write the report; after a signal, give up if that takes too long.
-
-        Args:
-            read: reads the log once more; None if that is not possible.
-            seconds: the duration of the run.
-            status: the exit status of the run.
-            signals: the signals that can interrupt the run.
+    def write(self, seconds: float, *, is_interrupted: bool) -> None:
+        """Write the report on a run that took so many seconds.
 
         Raises:
             WriteFailure: the report cannot be written.
         """
-        write_report_in_time(
-            lambda is_interrupted: self.write_now(read, seconds, is_interrupted=is_interrupted),
-            status,
-            signals,
-            self.options,
-        )
+        run = self.run(seconds, is_interrupted=is_interrupted)
+        save_report(ReportData(self.reports(), run), self.options.reporting)
 
-    def write_now(self, read: Reader | None, seconds: float, *, is_interrupted: bool) -> None:
-        """Write the report."""
-        run = Run(
+    def run(self, seconds: float, *, is_interrupted: bool) -> Run:
+        """Return what the report says of the run."""
+        return run_facts(
+            self.file,
+            self.options,
             inputs=self.inputs,
             rows=self.rows,
             skipped=self.skipped,
-            seconds=seconds,
-            peak_memory=peak_memory(),
-            command=shlex.join(["mtlmon", *self.options.reporting.arguments]),
-            started=datetime.now(UTC) - timedelta(seconds=seconds),
-            end_time=self.options.times.end_time,
-            unit=self.options.times.time_stamp_unit,
+            seconds=self.findings.elapsed.earlier + seconds,
+            started=self.findings.elapsed.started,
             last=None if self.check.run.is_stopped else self.check.run.clock,
-            remarks=list(self.remarks(can_reread=read is not None, is_interrupted=is_interrupted)),
-            policy_files=policy_files(self.options.policies),
-            settings=settings_of(self.file, self.options),
-            time_zone=time_zone_of(self.file, self.options.log),
+            remarks=list(self.remarks(is_interrupted=is_interrupted)),
         )
-        save_report(ReportData(self.reports(read), run), self.options.reporting)
 
-    def reports(self, read: Reader | None) -> list[PolicyReport]:
-        """Return the results of the policies; `read` reads the log once more, if possible."""
-        texts = {} if read is None else self.explanations(read)
+    def reports(self) -> list[PolicyReport]:
+        """Return the results of the policies."""
+        texts = {} if self.read is None else self.explanations(self.read)
         return [
             self.policy_report(number, texts)
             for number, is_policy in enumerate(self.findings.are_violations)
@@ -206,16 +186,16 @@ class RelationReport:
             until = None if delay is None else min(time_stamp + delay, LARGEST)
             yield UndecidedTimePoint(time_stamp, offset, until=until)
 
-    def remarks(self, *, can_reread: bool, is_interrupted: bool) -> Iterator[str]:
+    def remarks(self, *, is_interrupted: bool) -> Iterator[str]:
         """Yield the remarks about the run as a whole."""
         if is_interrupted:
             yield INTERRUPTED
         if self.check.run.is_stopped:
             yield STOPPED_EARLY
         if self.skipped:
-            yield f"Skipped {plural(self.skipped, 'line')} that could not be read."
+            yield f"Skipped {plural(self.skipped, self.row_name)} that could not be read."
         yield from self.matches()
-        if self.findings.total and not can_reread:
+        if self.findings.total and self.read is None:
             yield NOT_EXPLAINED
 
     def matches(self) -> Iterator[str]:

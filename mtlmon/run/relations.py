@@ -23,8 +23,9 @@ from mtlmon.relational.vacuity import is_violated, matched_by_policy, unmatched
 from mtlmon.run.context import texts_of_log
 from mtlmon.run.endings import tell_untriggered
 from mtlmon.run.failure import VIOLATION, RunError
-from mtlmon.run.files import open_log, position_of_input, verdicts_of
+from mtlmon.run.files import open_text_log, position_of_input, verdicts_of
 from mtlmon.run.late_rows import text_order
+from mtlmon.run.policies import write_report_in_time
 from mtlmon.run.recognition import format_advice
 from mtlmon.run.relation_readers import dropped_events, text_reader, text_rows
 from mtlmon.run.relation_vacuity import (
@@ -37,6 +38,7 @@ from mtlmon.run.report import (
     absent_atoms,
     broken_rows,
     counts_table,
+    memory_row,
     plural,
     table,
 )
@@ -88,23 +90,22 @@ if TYPE_CHECKING:
         def close(self) -> None: ...
 
 
-__all__ = ["Check", "check_relations"]
+__all__ = ["Check", "check_text", "evaluable"]
 
 # How many time-points are taken in at once in slices: waking up a thread takes 50 µs.
 SLICED_POINTS = 1 << 14
 
 
-def check_relations(file: PolicyFile, options: RunSpec) -> Steps:
-    """Check the policies on the log; return the exit status.
+def evaluable(file: PolicyFile, options: RunSpec) -> PolicyFile:
+    """Return the policies with those that have variables as the engine evaluates them.
 
     Args:
         file: the policies, at least one of which has variables.
         options: the options of the run.
 
     Raises:
-        RunError: a file cannot be read or written, or an option does not work with variables.
-        ClosedPipe: the reader of the answers has closed the pipe.
-        MtlmonError: a line or row cannot be read, or the engine has reached a limit.
+        RunError: an option does not work with variables.
+        MtlmonError: a policy cannot be evaluated.
     """
     check_options(file, options)
     refuse_traces(file)
@@ -115,15 +116,7 @@ def check_relations(file: PolicyFile, options: RunSpec) -> Steps:
     analysis = valid_analysis(file, None)
     if options.judging.tells_vacuous:
         require_counted(analysis, plan(file, analysis, counts_triggered=True), options)
-    if not all(policy.is_first_order for policy in file.policies):
-        from mtlmon.run.mixed_policies import check_mixed
-
-        return check_mixed(file, options)
-    if options.log.is_table:
-        from mtlmon.run.relation_tables import check_tables
-
-        return check_tables(file, options)
-    return check_text(file, options)
+    return file
 
 
 def check_options(file: PolicyFile, options: RunSpec) -> None:
@@ -431,9 +424,7 @@ class Check:
             what: the word for these.
             seconds: the duration of the run.
         """
-        rows.append(
-            ("peak memory", self.run.memory.peak >> 10, "KiB, without Python's and Arrow's")
-        )
+        rows.append(memory_row(self.run.memory))
         return f"{table(rows, rows[0][1], what, seconds)}\n\n{self.counts_table()}"
 
     def counts_table(self) -> str:
@@ -491,8 +482,15 @@ def tell_findings(
     if options.reporting.report is not None:
         from mtlmon.run.relation_report import RelationReport
 
-        report = RelationReport(check, check.findings, file, analysis, options, list(logs), *facts)
-        report.write(read if can_reread(logs, options.log) else None, seconds, status, signals)
+        again = read if can_reread(logs, options.log) else None
+        inputs = list(logs), (*facts, "line")
+        report = RelationReport(check, check.findings, file, analysis, options, *inputs, again)
+        write_report_in_time(
+            lambda is_interrupted: report.write(seconds, is_interrupted=is_interrupted),
+            status,
+            signals,
+            options,
+        )
 
 
 def check_text(file: PolicyFile, options: RunSpec) -> Steps:
@@ -502,7 +500,7 @@ def check_text(file: PolicyFile, options: RunSpec) -> Steps:
     engine = engine_for(file, analysis, options)
     made = engine.plan
     order = text_order(options)
-    log = open_log(options.log.path, order)
+    log = open_text_log(options.log, order)
     if not isinstance(engine, RelationalEngine):
         # a reader of a pipe waits for answers, and a checkpoint for all of them
         has_rows = options.tracks_rows or options.output.for_people

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from mtlmon.checking.assumptions import AssumptionWatch
     from mtlmon.checking.counts import Triggered
     from mtlmon.checking.history_check import HistoryCheck
-    from mtlmon.checking.late_mixed import MixedHistories
+    from mtlmon.checking.late_checks import LateChecks
     from mtlmon.checking.late_valuations import ValuationCheck
     from mtlmon.drive.native import TextMonitor, TextResolver
     from mtlmon.engine.native import MemoryLimit
@@ -28,15 +28,16 @@ if TYPE_CHECKING:
 __all__ = [
     "absent_atoms",
     "broken_rows",
-    "corrected_answers_summary",
-    "correcting_summary",
+    "corrections_summary",
     "counts_table",
+    "key_rows",
+    "lost_rows",
+    "memory_row",
     "name_list",
     "note_mode",
     "note_slow",
     "note_unit",
     "plural",
-    "policies_summary",
     "policy_name",
     "report_end",
     "resolving_summary",
@@ -123,53 +124,29 @@ def resolving_summary(resolver: TextResolver | ChangelogLoop, seconds: float) ->
     return table(rows, resolver.event_count, "time-points", seconds)
 
 
-def policies_summary(
-    check: LogCheck,
-    source: TextLog | TableEvents,
-    seconds: float,
-    assumptions: AssumptionWatch | None = None,
+def memory_row(memory: MemoryLimit) -> tuple[str, int, str]:
+    """Return the row of a summary about memory."""
+    return "peak memory", memory.peak >> 10, "KiB, without Python's and Arrow's"
+
+
+_KINDS = ("true", "false", "equivalent")
+
+
+def corrections_summary(
+    check: LateChecks, source: TextLog | TableEvents, seconds: float, events_before: int
 ) -> str:
-    """Return counts and speed of a check of several policies or keys, aligned."""
-    from mtlmon.checking import TextLog
-    from mtlmon.syntax.report import visible
+    """Return counts and speed of a check whose verdicts are corrected, aligned.
 
-    what = "events" if isinstance(source, TextLog) else "rows"
-    # If only the first violation was wanted, more events may have been read than count.
-    count = check.event_count if check.is_stopped else source.rows
-    rows = [(what, count, "")]
-    rows += lost_rows(source)
-    rows += key_rows(check, source) + broken_rows(assumptions)
-    rows.append(("peak memory", check.memory.peak >> 10, "KiB, without Python's and Arrow's"))
-    counts = check.counts
-    used = policy_remarks(check)
-    if len(counts) == 1 and not check.policies[0].text:
-        ((_, true, false),) = counts
-        rows += [("true", true, ""), ("false", false, ""), ("undecided", counts[0].undecided, "")]
-        return f"{table(rows, count, what, seconds)}{used}"
-    cells = [["policy", "true", "false", "undecided"]]
-    cells += [
-        [visible(policy.name or ""), f"{one.true:,}", f"{one.false:,}", f"{one.undecided:,}"]
-        for policy, one in zip(check.policies, counts, strict=True)
-    ]
-    texts = [visible(policy.text) for policy in check.policies]
-    return f"{table(rows, count, what, seconds)}\n\n{counts_table(cells, texts)}{used}"
-
-
-def corrected_rows(
-    check: HistoryCheck | ValuationCheck | MixedHistories,
-    source: TextLog | TableEvents,
-    revised: str,
-) -> tuple[str, list[tuple[str, int, str]]]:
-    """Return what the log consists of, and the rows of a summary about late rows.
-
-    Args:
-        check: the check.
-        source: the log.
-        revised: what the check corrects, in words.
+    The counts are those of the latest verdicts and answers. The speed does not count the events of
+    earlier runs.
     """
     from mtlmon.checking import TextLog
 
+    plain, answers = check.plain, check.answers
     what = "events" if isinstance(source, TextLog) else "rows"
+    revised = "verdicts" if answers is None else "answers"
+    if plain is not None and answers is not None:
+        revised = "verdicts and answers"
     rows = [
         (what, check.position, ""),
         ("late", check.late_count, "that came after later ones"),
@@ -179,28 +156,16 @@ def corrected_rows(
         *lost_rows(source, check.refused_count),
     ]
     if check.memory.limit is not None:
-        rows.append(("peak memory", check.memory.peak >> 10, "KiB, without Python's and Arrow's"))
-    return what, rows
-
-
-_KINDS = ("true", "false", "equivalent")
-
-
-def correcting_summary(
-    check: HistoryCheck, source: TextLog | TableEvents, seconds: float, events_before: int
-) -> str:
-    """Return counts and speed of a check whose verdicts are corrected, aligned.
-
-    The counts of verdicts are those of the latest ones. The speed does not count the events of
-    earlier runs.
-    """
-    what, rows = corrected_rows(check, source, "verdicts")
-    count = check.position - events_before
-    used = policy_remarks(check)
-    if len(check.policies) == 1:
-        rows += zip(_KINDS, check.kinds[0], [""] * 3, strict=True)
-        return f"{table(rows, count, what, seconds)}{used}"
-    return f"{table(rows, count, what, seconds)}\n\n{verdict_counts(check)}{used}"
+        rows.append(memory_row(check.memory))
+    tables = []
+    if plain is not None and answers is None and len(plain.policies) == 1:
+        rows += zip(_KINDS, plain.kinds[0], [""] * 3, strict=True)
+    elif plain is not None:
+        tables.append(verdict_counts(plain))
+    if answers is not None:
+        tables.append(answer_counts(answers))
+    tables.insert(0, table(rows, check.position - events_before, what, seconds))
+    return "\n\n".join(tables) + ("" if plain is None else policy_remarks(plain))
 
 
 def verdict_counts(check: HistoryCheck) -> str:
@@ -215,15 +180,6 @@ def verdict_counts(check: HistoryCheck) -> str:
     return counts_table(cells, [visible(policy.text) for policy in check.policies])
 
 
-def corrected_answers_summary(
-    check: ValuationCheck, source: TextLog | TableEvents, seconds: float, events_before: int
-) -> str:
-    """Do the same as `correcting_summary` for policies with variables."""
-    what, rows = corrected_rows(check, source, "answers")
-    count = check.position - events_before
-    return f"{table(rows, count, what, seconds)}\n\n{answer_counts(check)}"
-
-
 def answer_counts(check: ValuationCheck) -> str:
     """Return how many time-points violate each policy now, or match, aligned."""
     from mtlmon.syntax.report import visible
@@ -236,17 +192,6 @@ def answer_counts(check: ValuationCheck) -> str:
             own.reverse()
         cells.append([visible(policy.name or ""), f"{answered:,}", *own])
     return counts_table(cells, [visible(policy.text) for policy in check.policies])
-
-
-def mixed_corrections_summary(
-    check: MixedHistories, source: TextLog | TableEvents, seconds: float, events_before: int
-) -> str:
-    """Do the same for policies of both kinds."""
-    what, rows = corrected_rows(check, source, "verdicts and answers")
-    count = check.position - events_before
-    counts = verdict_counts(check.plain), answer_counts(check.others)
-    tables = "\n\n".join(counts)
-    return f"{table(rows, count, what, seconds)}\n\n{tables}{policy_remarks(check.plain)}"
 
 
 def policy_remarks(check: LogCheck | HistoryCheck) -> str:
@@ -328,7 +273,7 @@ def streams_summary(
         remark = f"in memory; idle ones were forgotten {forgotten:,} times" if forgotten else ""
         rows.append(("keys", len(keys), remark))
     rows += broken_rows(assumptions)
-    rows.append(("peak memory", memory.peak >> 10, "KiB, without Python's and Arrow's"))
+    rows.append(memory_row(memory))
     return table(rows, source.rows, "rows", seconds)
 
 

@@ -1,10 +1,8 @@
-"""The report on policies with variables whose answers were corrected: what holds at the end."""
+"""What a report says of policies with variables whose answers were corrected."""
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,24 +11,22 @@ from mtlmon.relational.cells import from_cell, value_text
 from mtlmon.relational.correcting.points import GONE
 from mtlmon.relational.running import HOLDS
 from mtlmon.relational.vacuity import is_violated, matched_by_policy
-from mtlmon.reporting import PolicyReport, ReportData, Run, Violation
+from mtlmon.reporting import PolicyReport, Violation
 from mtlmon.reporting.histogram import TimeHistogram
-from mtlmon.run.findings import INTERRUPTED, LISTED, peak_memory, save_report
+from mtlmon.run.findings import LISTED
 from mtlmon.run.report import plural
-from mtlmon.run.report_policies import WrittenPolicies, policy_files, settings_of, time_zone_of
-from mtlmon.run.revised_report import what_is_explained
+from mtlmon.run.report_policies import WrittenPolicies
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from mtlmon.checking import TextLog
-    from mtlmon.checking.late_valuations import ChangedAnswers, ValuationCheck
+    from mtlmon.checking.changes import Bound, ChangedAnswers
+    from mtlmon.checking.late_valuations import ValuationCheck
     from mtlmon.policy import PolicyFile
     from mtlmon.relational.plan import Plan
     from mtlmon.run.spec import RunSpec
-    from mtlmon.tables import TableEvents
 
-__all__ = ["RevisedRelationReport"]
+__all__ = ["RevisedAnswers"]
 
 _INTERVALS = 100
 
@@ -39,34 +35,21 @@ _Found = tuple[int, int, str, int]
 people see, which is that among the time-points of its key."""
 
 
-class RevisedRelationReport:
-    """Takes changes of answers, and writes a report on those that remain.
+class RevisedAnswers:
+    """Takes changes of answers, and tells what remains.
 
     Memory grows with the violations that may still go.
 
     Args:
         check: the check that corrects answers.
-        source: the events of the run.
-        inputs: the names of the logs.
         options: the options of the run.
         file: the policies.
     """
 
-    def __init__(
-        self,
-        check: ValuationCheck,
-        source: TextLog | TableEvents,
-        inputs: Sequence[str],
-        options: RunSpec,
-        file: PolicyFile,
-    ) -> None:
+    def __init__(self, check: ValuationCheck, options: RunSpec, file: PolicyFile) -> None:
         self.check = check
-        self.source = source
-        self.inputs = inputs
         self.options = options
-        self.file = file
         self.written = WrittenPolicies(file, options)
-        self.started = datetime.now(UTC)
         count = len(check.policies)
         unit = options.times.time_stamp_unit
         # the violations that may still go; those that are final, and the first of them
@@ -78,31 +61,28 @@ class RevisedRelationReport:
         # how often values were taken back, or given again
         self.gone = [0] * count
 
-    def take(self, batches: Sequence[ChangedAnswers]) -> None:
-        """Take changes, and bounds below which answers are final."""
-        for batch in batches:
-            made = self.check.history.plan
-            shown = batch.changes
-            if self.check.key_points is not None:
-                shown = self.check.key_points.renamed(shown)
-            for one, renamed in zip(batch.changes, shown, strict=True):
-                if one.kind == HOLDS:
-                    continue
-                values = valuation(made, one.policy, one.cells)
-                found = one.time_stamp, one.offset, values, renamed.offset
-                if one.change == GONE:
-                    self.live[one.policy].remove(found)
-                    self.gone[one.policy] += 1
-                else:
-                    self.live[one.policy].add(found)
-            if batch.final_below is not None:
-                self.settle(batch.final_below)
+    def take(self, batch: ChangedAnswers) -> None:
+        """Take changes."""
+        made = self.check.history.plan
+        shown = batch.changes
+        if self.check.key_points is not None:
+            shown = self.check.key_points.renamed(shown)
+        for one, renamed in zip(batch.changes, shown, strict=True):
+            if one.kind == HOLDS:
+                continue
+            values = valuation(made, one.policy, one.cells)
+            found = one.time_stamp, one.offset, values, renamed.offset
+            if one.change == GONE:
+                self.live[one.policy].remove(found)
+                self.gone[one.policy] += 1
+            else:
+                self.live[one.policy].add(found)
 
-    def settle(self, bound: int | None) -> None:
-        """Count the violations below a time, or all, and list the first of them."""
+    def settle(self, bound: Bound | None) -> None:
+        """Count the violations that are final, or all, and list the first of them."""
         most = max(LISTED, self.options.reporting.explain_limit)
         for policy, live in enumerate(self.live):
-            final = sorted(one for one in live if bound is None or one[0] < bound)
+            final = sorted(one for one in live if bound is None or one[0] < bound.time_stamp)
             live.difference_update(final)
             self.totals[policy] += len(final)
             self.first[policy] += final[: most - len(self.first[policy])]
@@ -112,31 +92,6 @@ class RevisedRelationReport:
                     times.append(time_stamp)
                 self.last[policy] = time_stamp, offset
             self.histograms[policy].add(np.array(times, np.int64))
-
-    def write(self, seconds: float, *, is_interrupted: bool) -> None:
-        """Write the report on a run that took so many seconds.
-
-        Raises:
-            RunError: the report cannot be written.
-        """
-        self.settle(None)
-        run = Run(
-            inputs=list(self.inputs),
-            rows=self.check.position,
-            skipped=self.source.skipped,
-            seconds=seconds,
-            peak_memory=peak_memory(),
-            command=shlex.join(["mtlmon", *self.options.reporting.arguments]),
-            started=self.started,
-            end_time=self.options.times.end_time,
-            unit=self.options.times.time_stamp_unit,
-            last=self.source.clock,
-            remarks=list(self.remarks(is_interrupted=is_interrupted)),
-            policy_files=policy_files(self.options.policies),
-            settings=settings_of(self.file, self.options),
-            time_zone=time_zone_of(self.file, self.options.log),
-        )
-        save_report(ReportData(self.reports(), run), self.options.reporting)
 
     def reports(self) -> list[PolicyReport]:
         """Return the results of the policies; all violations are final."""
@@ -178,15 +133,13 @@ class RevisedRelationReport:
         plan = self.check.history.plan if self.check.position else None
         return plan is not None and bool(plan.named_policies[number].variables)
 
-    def remarks(self, *, is_interrupted: bool) -> Iterator[str]:
-        """Yield the report's remarks about the run as a whole."""
-        if is_interrupted:
-            yield INTERRUPTED
-        name = self.source.row_name
-        late, refused = self.check.late_count, self.check.refused_count
-        yield f"{name.capitalize()}s that came late: {late:,} taken in, {refused:,} refused."
-        if self.source.skipped:
-            yield f"Skipped {plural(self.source.skipped, name)} that could not be read."
+    @property
+    def has_violation(self) -> bool:
+        """Whether a violation has remained."""
+        return any(self.totals)
+
+    def remarks(self) -> Iterator[str]:
+        """Yield remarks about the policies."""
         for policy, gone, found in zip(
             self.check.policies, self.gone, self.check.found_points, strict=True
         ):
@@ -199,8 +152,6 @@ class RevisedRelationReport:
             if policy.is_find:
                 whose = "The find" if policy.name is None else f"Find {policy.name}"
                 yield f"{whose} matched at {plural(found, 'time-point')}."
-        if any(self.totals):
-            yield what_is_explained(self.options.reporting)
 
 
 def valuation(made: Plan, policy: int, cells: Sequence[int]) -> str:

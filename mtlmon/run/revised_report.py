@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from mtlmon.changelog.lines import Kind
 from mtlmon.changelog.points import Points
-from mtlmon.checking.changes import PolicyChanges
+from mtlmon.checking.changes import ChangedAnswers, PolicyChanges
 from mtlmon.history.changes import INSERTED, WITHDRAWN
 from mtlmon.policy import PolicyFile
 from mtlmon.reporting import ReportData
-from mtlmon.run.findings import INTERRUPTED, ReportedRun, save_report
+from mtlmon.run.findings import INTERRUPTED, ReportedRun, run_facts, save_report
 from mtlmon.run.in_order import messages_in_order, why_without_values
 from mtlmon.run.report import plural
 from mtlmon.syntax.report import visible
@@ -21,16 +22,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from mtlmon.changelog.points import Point
-    from mtlmon.checking import TextLog
-    from mtlmon.checking.changes import Bound
+    from mtlmon.checking.changes import Bound, Change
     from mtlmon.checking.history_check import HistoryCheck
+    from mtlmon.checking.late_checks import LateChecks
     from mtlmon.reporting import PolicyReport, Run
     from mtlmon.run.in_order import Named
-    from mtlmon.run.spec import Reporting, RunSpec
+    from mtlmon.run.policy_work import Source
+    from mtlmon.run.revised_relation_report import RevisedAnswers
+    from mtlmon.run.spec import RunSpec
     from mtlmon.syntax.formula import Formula
-    from mtlmon.tables import TableEvents
 
-__all__ = ["RevisedReport", "what_is_explained"]
+__all__ = ["RevisedReport"]
 
 _NOT_EXPLAINED = "Nothing is explained, as the verdicts were corrected while rows came in."
 _EXPLAINED_APART = (
@@ -41,18 +43,11 @@ _AT_ONCE = 1 << 14
 _VALUES = {TRUE: True, FALSE: False}
 
 
-def what_is_explained(reporting: Reporting) -> str:
-    """Return the remark of a report with violations on whether they are explained."""
-    return _EXPLAINED_APART if reporting.explain else _NOT_EXPLAINED
-
-
-class RevisedReport(ReportedRun):
-    """Takes changes of verdicts, and writes a report on the verdicts that remain.
-
-    Memory grows with the verdicts that may still change.
+class RevisedReport:
+    """Takes changes, and writes a report on what remains.
 
     Args:
-        check: the check that corrects verdicts.
+        check: the check that corrects verdicts and answers.
         source: the events of the run.
         inputs: the names of the logs.
         options: the options of the run.
@@ -62,17 +57,115 @@ class RevisedReport(ReportedRun):
 
     def __init__(
         self,
-        check: HistoryCheck,
-        source: TextLog | TableEvents,
+        check: LateChecks,
+        source: Source,
         inputs: list[str],
         options: RunSpec,
         file: Formula | PolicyFile,
         *,
         can_reread: bool,
     ) -> None:
+        self.check = check
+        self.source = source
+        self.inputs = inputs
+        self.options = options
+        self.file = file
+        self.started = datetime.now(UTC)
+        self.verdicts: RevisedVerdicts | None = None
+        self.answers: RevisedAnswers | None = None
+        if check.plain is not None:
+            no_values = why_without_values(options, can_reread=can_reread)
+            self.verdicts = RevisedVerdicts(check.plain, source, inputs, options, file, no_values)
+        if check.answers is not None and isinstance(file, PolicyFile):
+            from mtlmon.run.revised_relation_report import RevisedAnswers
+
+            self.answers = RevisedAnswers(check.answers, options, file)
+        self.kinds = [one for one in (self.verdicts, self.answers) if one is not None]
+
+    def take(self, rows: Sequence[Change]) -> None:
+        """Take changes, and bounds below which all of them are final."""
+        for row in rows:
+            if isinstance(row, PolicyChanges) and self.verdicts is not None:
+                self.verdicts.take(row)
+            elif isinstance(row, ChangedAnswers) and self.answers is not None:
+                self.answers.take(row)
+            elif not isinstance(row, PolicyChanges | ChangedAnswers):
+                for one in self.kinds:
+                    one.settle(row)
+
+    def write(self, seconds: float, *, is_interrupted: bool) -> None:
+        """Write the report on a run that took so many seconds, by the order of the file.
+
+        Raises:
+            RunError: the report cannot be written.
+        """
+        for one in self.kinds:
+            one.settle(None)
+        if self.verdicts is not None:
+            run = self.verdicts.run(seconds)
+        else:
+            run = run_facts(
+                self.file,
+                self.options,
+                inputs=self.inputs,
+                rows=self.check.position,
+                skipped=self.source.skipped,
+                seconds=seconds,
+                started=self.started,
+                last=self.source.clock,
+            )
+        run = replace(run, remarks=list(self.remarks(is_interrupted=is_interrupted)))
+        reports = [report for one in self.kinds for report in one.reports()]
+        if isinstance(self.file, PolicyFile):
+            names = [policy.name for policy in self.file.policies]
+            reports.sort(key=lambda one: names.index(one.name))
+        save_report(ReportData(reports, run), self.options.reporting)
+
+    def remarks(self, *, is_interrupted: bool) -> Iterator[str]:
+        """Yield the report's remarks about the run as a whole."""
+        if is_interrupted:
+            yield INTERRUPTED
+        name = self.source.row_name
+        late, refused = self.check.late_count, self.check.refused_count
+        yield f"{name.capitalize()}s that came late: {late:,} taken in, {refused:,} refused."
+        if self.verdicts is not None:
+            yield from self.verdicts.remarks()
+        if self.source.skipped:
+            yield f"Skipped {plural(self.source.skipped, name)} that could not be read."
+        if self.answers is not None:
+            yield from self.answers.remarks()
+        if any(one.has_violation for one in self.kinds):
+            yield _EXPLAINED_APART if self.options.reporting.explain else _NOT_EXPLAINED
+        if self.verdicts is not None:
+            yield from self.verdicts.left_out()
+
+
+class RevisedVerdicts(ReportedRun):
+    """Takes changes of verdicts, and tells what remains.
+
+    Memory grows with the verdicts that may still change.
+
+    Args:
+        check: the check that corrects verdicts.
+        source: the events of the run.
+        inputs: the names of the logs.
+        options: the options of the run.
+        file: the formula or the policies.
+        no_values: why messages with values are not known, in words; None if they are.
+    """
+
+    def __init__(
+        self,
+        check: HistoryCheck,
+        source: Source,
+        inputs: list[str],
+        options: RunSpec,
+        file: Formula | PolicyFile,
+        no_values: str | None,
+    ) -> None:
         super().__init__(check, source, inputs, options, file)
         self.check = check
-        self.no_values = why_without_values(options, can_reread=can_reread)
+        self.no_values = no_values
         self.points = [Points() for _ in check.policies]
         self.settled: list[list[Point]] = [[] for _ in check.policies]
         # how often a verdict of each policy was changed, and withdrawn
@@ -80,21 +173,11 @@ class RevisedReport(ReportedRun):
         self.withdrawn = [0] * len(check.policies)
         self.first: int | None = None
 
-    def take(self, rows: Sequence[PolicyChanges | Bound]) -> None:
-        """Take changes, and bounds below which verdicts are final."""
-        for row in rows:
-            if isinstance(row, PolicyChanges):
-                self.take_changes(row)
-                continue
-            policies = range(len(self.points)) if row.policy is None else (row.policy,)
-            for policy in policies:
-                self.settle(policy, row.time_stamp, self.prefix(policy, row.trace))
-
     def prefix(self, policy: int, trace: int | None) -> bytes:
         """Return what tells the time-points of a key apart from those of others."""
         return b"" if trace is None or not self.keys.has_keys(policy) else b"%d" % trace
 
-    def take_changes(self, changes: PolicyChanges) -> None:
+    def take(self, changes: PolicyChanges) -> None:
         """Take the changes of a policy."""
         policy, records = changes.policy, changes.records
         withdrawn = int((records["operation"] == WITHDRAWN).sum())
@@ -118,13 +201,21 @@ class RevisedReport(ReportedRun):
                 )
             )
 
-    def settle(self, policy: int, bound: int | None, prefix: bytes = b"") -> None:
-        """Give the verdicts of a policy that are final to its collector."""
-        settled = self.settled[policy]
-        for points in self.points[policy].drop(bound, prefix):
-            settled += points
-            if len(settled) >= _AT_ONCE:
-                self.collect(policy)
+    def settle(self, bound: Bound | None) -> None:
+        """Give the verdicts that are final, or all, to the collectors."""
+        policies = range(len(self.points))
+        if bound is not None and bound.policy is not None:
+            policies = range(bound.policy, bound.policy + 1)
+        for policy in policies:
+            settled = self.settled[policy]
+            below, prefix = None, b""
+            if bound is not None:
+                below, prefix = bound.time_stamp, self.prefix(policy, bound.trace)
+            for points in self.points[policy].drop(below, prefix):
+                settled += points
+                if len(settled) >= _AT_ONCE:
+                    self.collect(policy)
+                    settled = self.settled[policy]
 
     def collect(self, policy: int) -> None:
         """Count verdicts that are final, and list the first of those that are violations."""
@@ -138,20 +229,10 @@ class RevisedReport(ReportedRun):
         stamps, offsets = [one.time_stamp for one in wrong], [one.offset for one in wrong]
         collector.add_violations(stamps, offsets, keys)
 
-    def write(self, seconds: float, *, is_interrupted: bool) -> None:
-        """Write the report on a run that took so many seconds.
-
-        Raises:
-            RunError: the report cannot be written.
-        """
-        run = self.run(seconds, is_interrupted=is_interrupted)
-        save_report(ReportData(self.reports(), run), self.options.reporting)
-
-    def run(self, seconds: float, *, is_interrupted: bool) -> Run:
-        """Return what the report says of the run as a whole; no changes follow."""
+    def run(self, seconds: float) -> Run:
+        """Return what the report says of the run as a whole, once all verdicts are final."""
         last = self.source.clock
         for policy, collector in enumerate(self.collectors):
-            self.settle(policy, None)
             self.collect(policy)
             events = self.check.counts[policy].events
             collector.undecided = events - collector.true - collector.false
@@ -163,7 +244,7 @@ class RevisedReport(ReportedRun):
             mode=", ".join(dict.fromkeys(self.check.modes)),
             first=self.first,
             last=last,
-            remarks=list(self.remarks(is_interrupted=is_interrupted)),
+            remarks=[],
         )
 
     def reports(self) -> list[PolicyReport]:
@@ -191,13 +272,13 @@ class RevisedReport(ReportedRun):
             return [{} for _ in policies]
         return messages_in_order(self.file, policies, self.options)
 
-    def remarks(self, *, is_interrupted: bool) -> Iterator[str]:
-        """Yield the report's remarks about the run as a whole."""
-        if is_interrupted:
-            yield INTERRUPTED
-        name = self.source.row_name
-        late, refused = self.check.late_count, self.check.refused_count
-        yield f"{name.capitalize()}s that came late: {late:,} taken in, {refused:,} refused."
+    @property
+    def has_violation(self) -> bool:
+        """Whether a violation has remained."""
+        return any(collector.false for collector in self.collectors)
+
+    def remarks(self) -> Iterator[str]:
+        """Yield remarks on the verdicts of policies that were changed."""
         for policy, changed, withdrawn in zip(
             self.check.policies, self.changed, self.withdrawn, strict=True
         ):
@@ -205,13 +286,13 @@ class RevisedReport(ReportedRun):
                 whose = f"Policy {visible(policy.name)}: " if policy.name else ""
                 text = f"{plural(changed, 'verdict')} changed, {withdrawn:,} withdrawn"
                 yield f"{whose}{text}; the report shows what holds at the end of the run."
-        if self.source.skipped:
-            yield f"Skipped {plural(self.source.skipped, name)} that could not be read."
-        if any(collector.false for collector in self.collectors):
-            yield what_is_explained(self.options.reporting)
-        if self.no_values is not None:
-            for policy, collector in zip(self.check.policies, self.collectors, strict=True):
-                message = policy.message
-                if message is not None and message.text is None and collector.false:
-                    whose = f" of policy {visible(policy.name)}" if policy.name else ""
-                    yield f"The messages{whose} are left out, because {self.no_values}."
+
+    def left_out(self) -> Iterator[str]:
+        """Yield remarks on the messages that the report does not have."""
+        if self.no_values is None:
+            return
+        for policy, collector in zip(self.check.policies, self.collectors, strict=True):
+            message = policy.message
+            if message is not None and message.text is None and collector.false:
+                whose = f" of policy {visible(policy.name)}" if policy.name else ""
+                yield f"The messages{whose} are left out, because {self.no_values}."

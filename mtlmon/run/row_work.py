@@ -197,16 +197,18 @@ def row_pump(
         return timed, IdlePump(
             timed, verdicts, signals, progress, options.times.idle, options.times.unit
         )
-    if options.checkpoint.path is None:
+    if options.checkpoint.path is None and options.log.given is None:
         work = RowWork(loop, log)
         return work, Pump(work, verdicts, signals, progress)
     from mtlmon.run.checkpointing import CheckpointingPump
     from mtlmon.run.relation_checkpoints import CheckpointedRows, TimedCheckpointedRows
 
-    if options.times.idle is not None and isinstance(rows, RowScanner | ComputedRows):
+    if options.passes_time and isinstance(rows, RowScanner | ComputedRows):
         from mtlmon.run.idle import IdleCheckpointingPump
 
         both = TimedCheckpointedRows(loop, log, rows, options, again)
+        if options.log.given is not None:
+            return both, Pump(both, verdicts, signals, progress)
         return both, IdleCheckpointingPump(both, verdicts, signals, progress, options)
     kept = CheckpointedRows(loop, log, rows, options, again)
     return kept, CheckpointingPump(kept, verdicts, signals, progress, options)

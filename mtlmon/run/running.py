@@ -52,13 +52,14 @@ def run_to_end(
 
     Args:
         pump: moves the log through its work; its signals are handled for as long as this takes.
-        host: is given the summary.
+        host: is given the work and the summary.
         has_violation: tells whether the work has found a violation.
         report: called with the status and the seconds of the run, once all verdicts are written.
         summary: makes the summary, from the seconds of the run.
         wants_summary: whether there is a summary; None leaves it to the host.
         end_time: what is known about the time after the log.
     """
+    host.begin(pump.work, summary, has_violation)
     start = time.perf_counter()
     with pump.signals:
         try:

@@ -11,19 +11,19 @@ from mtlmon.support.snapshot_parts import damaged
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["CORRECTED", "MIXED", "POLICIES", "RELATIONS", "damaged", "joined_parts", "split_parts"]
+__all__ = ["CORRECTED", "JUDGES", "POLICIES", "RELATIONS", "damaged", "joined_parts", "split_parts"]
 
 POLICIES = b"mtlmon policies\x02"
 RELATIONS = b"mtlmon relations\x02"
-MIXED = b"mtlmon mixed\x02"
-CORRECTED = b"mtlmon corrected\x01"
+JUDGES = b"mtlmon judges\x01"
+CORRECTED = b"mtlmon corrected\x02"
 """What snapshots begin with: of policies without variables, of those with variables, of both, and
 of runs whose verdicts are corrected."""
 
 _RUNS = {
     POLICIES: "a run without policies with variables",
     RELATIONS: "a run of policies with variables only",
-    MIXED: "a run of policies with variables and without",
+    JUDGES: "a run of policies with variables and without",
     CORRECTED: "a run with --lateness",
 }
 

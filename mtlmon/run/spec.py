@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from mtlmon.run.host import Host
     from mtlmon.support.option_names import OptionNames
     from mtlmon.syntax.durations import Duration
+    from mtlmon.tables.given import GivenRows
     from mtlmon.tables.outputs import BatchOutput
+    from mtlmon.text.given import GivenText
 
     Verdicts = Literal["all", "boolean", "false", "first", "none"]
 
@@ -71,8 +73,10 @@ class Log(Frozen):
         paths: the names of files, with `-` for standard input.
         tables: instead of files, or among them, tables and data frames.
         keys: the columns of keys, as they are given.
+        given: what a program gives as it comes, instead of files and tables; None if it does not.
     """
 
+    given: GivenRows | GivenText | None = None
     paths: Sequence[str] = ()
     tables: Sequence[Any] = ()
     follow: str | None = None
@@ -217,6 +221,14 @@ class Output(Frozen):
     color: Literal["auto", "always", "never"] = "auto"
     for_people: bool = False
 
+    @property
+    def settings(self) -> list[tuple[str, object]]:
+        """What a run that goes on must not change, each with the words for an error message."""
+        return [
+            ("with another --output-format", self.format),
+            ("with another --time-stamps", self.time_stamps == "iso"),
+        ]
+
 
 class Reporting(Frozen):
     """What is told beside the answers.
@@ -256,6 +268,15 @@ class Reporting(Frozen):
         """Whether violations are collected, for what is told at the end."""
         return self.report is not None or self.explain or self.has_context
 
+    @property
+    def settings(self) -> list[tuple[str, object]]:
+        """What a run that goes on must not change, each with the words for an error message."""
+        shows, reports = self.explain or self.has_context, self.report is not None
+        return [
+            (f"with{'out' if shows else ''} --explain or --context", shows),
+            (f"with{'out' if reports else ''} --report", reports),
+        ]
+
 
 class Checkpoint(Frozen):
     """Where a run saves its progress, how often, and whether it goes on from there."""
@@ -283,6 +304,11 @@ class RunSpec(Frozen):
     output: Output = Output()
     reporting: Reporting = Reporting()
     checkpoint: Checkpoint = Checkpoint()
+
+    @property
+    def passes_time(self) -> bool:
+        """Whether time can pass without rows."""
+        return self.times.idle is not None or self.log.given is not None
 
     @property
     def tracks_rows(self) -> bool:

@@ -66,19 +66,12 @@ def steps_of(file: Formula | PolicyFile, options: RunSpec) -> Steps:
         file: the policies, which `require_runnable` has accepted.
         options: what is asked for.
     """
-    if has_variables(file):
-        from mtlmon.run.relations import check_relations
-
-        options = options.having(verdicts=options.judging.given_verdicts or "false")
-        if options.times.lateness is not None:
-            from mtlmon.run.correcting_relations import correct_relations
-
-            return correct_relations(file, options)
-        return check_relations(file, for_host(options))
     if options.times.lateness is not None:
-        from mtlmon.run.correcting import correct_logs
+        from mtlmon.run.correcting import correct
 
-        return correct_logs(file, options)
+        return correct(file, options)
+    if has_variables(file):
+        options = options.having(verdicts=options.judging.given_verdicts or "false")
     options = for_host(options)
     policy = sole_policy(file, options) if can_be_direct(options) else None
     if policy is not None:
@@ -94,7 +87,7 @@ def steps_of(file: Formula | PolicyFile, options: RunSpec) -> Steps:
 
 def can_be_direct(options: RunSpec) -> bool:
     """Whether the output of a single policy may be written as the log is read."""
-    if options.log.is_table or options.times.idle is not None:
+    if options.log.is_table or options.passes_time:
         return False
     return options.output.format in ("text", "jsonl")
 

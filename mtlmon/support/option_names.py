@@ -16,6 +16,7 @@ __all__ = [
     "COMMAND",
     "COMMAND_OF_PAGE",
     "COMMAND_OF_VALUES",
+    "OF_LIVE",
     "OF_RUNS",
     "PYTHON",
     "SPARK",
@@ -80,6 +81,14 @@ COMMAND_OF_PAGE = OptionNames(True, {"lateness": None, "wait": None})
 PYTHON = OptionNames(False, {"lateness": None})
 OF_RUNS = OptionNames(False, {})
 """Options of `mtlmon.check`."""
+
+OF_LIVE = OptionNames(
+    False,
+    dict.fromkeys(
+        ("sort", "sort_memory", "format", "pattern", "delimiter", "quote", "decimal", "null_values")
+    ),
+)
+"""Options of `mtlmon.live`, to which rows are given."""
 
 SPARK = OptionNames(
     False,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mtlmon.checking.sources import Corrections
+from mtlmon.checking.sources import Corrections, Pause
 from mtlmon.history.operations import RETRACT
 from mtlmon.tables.late_rows import LateRows
 
@@ -61,10 +62,13 @@ class Arrivals:
         self.first_step_back: TableError | None = None
 
     def ordered(
-        self, usable: Generator[UsableRows, None, None]
-    ) -> Generator[UsableRows, None, None]:
+        self, usable: Generator[UsableRows | Pause, None, None]
+    ) -> Generator[UsableRows | Pause, None, None]:
         """Yield the same rows."""
         for rows in usable:
+            if isinstance(rows, Pause):
+                yield rows
+                continue
             if self._columns is not None:
                 self.corrections = self._columns.read(rows)
             stamps = rows.time_stamps
@@ -95,6 +99,15 @@ class Arrivals:
     def need_no_key(self) -> Callable[[pa.RecordBatch], NDArray[np.bool_]] | None:
         """Tells which rows of a batch may be without a key; None if all need one."""
         return None if self._columns is None else self._columns.need_no_key
+
+    def snapshot(self) -> bytes:
+        """Return what is known by the rows so far, for `restore`."""
+        return json.dumps([self.clock, self.steps_back, self.late.state()]).encode()
+
+    def restore(self, snapshot: bytes) -> None:
+        """Go on from a snapshot."""
+        self.clock, self.steps_back, late = json.loads(snapshot)
+        self.late.restore(late)
 
     def drop(self, count: int) -> None:
         """Leave out what the first of the rows do that were yielded last: they are skipped."""

@@ -1,4 +1,4 @@
-"""Convert changes of verdicts to Arrow tables."""
+"""Convert changes of verdicts, and of answers with values, to Arrow tables."""
 
 from __future__ import annotations
 
@@ -9,29 +9,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mtlmon.checking.changes import Bound, selected, verdict_rows
+from mtlmon.checking.changes import Bound, ChangedAnswers, selected, verdict_rows
 from mtlmon.history.changes import UPDATED
+from mtlmon.relational.correcting.points import GONE
+from mtlmon.relational.output.changed_lines import answer_block
 from mtlmon.verdicts.arrays import EQUIVALENT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from typing import Protocol
+    from collections.abc import Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from mtlmon.checking.changes import ChangedRows, PolicyChanges
-    from mtlmon.drive.native import VerdictRows
-
-    class Verdicts(Protocol):
-        """Creates the columns of verdicts, as `VerdictTable` does."""
-
-        @property
-        def schema(self) -> pa.Schema:
-            """The schema of the batches, once rows have been read."""
-
-        def batches(self, rows: VerdictRows, /) -> Iterator[pa.RecordBatch]:
-            """The verdicts, which are removed from the rows."""
-
+    from mtlmon.checking.changes import Change, PolicyChanges
+    from mtlmon.relational.output.changed_lines import KeyNames
+    from mtlmon.relational.plan import Plan
+    from mtlmon.tables.answer_table import AnswerTable
 
 __all__ = ["CHANGE_COLUMNS", "CHANGE_FIELDS", "ChangeTable"]
 
@@ -50,47 +42,69 @@ _OPERATIONS = pa.array(["insert", "update", "delete", "delete"])
 class ChangeTable:
     """Creates record batches of changes.
 
-    The columns are those of verdicts, and: `op`, "insert" for the first verdict of a time-point,
-    "update" for another one, and "delete" if it has none any more; `revision`, a
-    number that increases from batch to batch; and `final`: no later row is about a time below it,
-    null as long as there is no such time. With clocks of keys, that is about the row's policy and
-    key.
+    The columns are those of verdicts and answers, and: `op`, "insert" for the first verdict of a
+    time-point, "update" for another one, and "delete" if it has none any more, where an answer with
+    values is there or not; `revision`, a number that increases from batch to batch; and `final`: no
+    later row is about a time below it, null as long as there is no such time. With clocks of keys,
+    that is about the row's policy and key.
 
     Args:
-        verdicts: creates the columns of verdicts; its key columns differ from `CHANGE_COLUMNS`.
+        answers: creates the other columns; its key columns differ from `CHANGE_COLUMNS`.
         selection: the verdicts to write, one of `mtlmon.checking.changes.KINDS_OF`.
+        made: the plan of the policies with variables; None if there are none.
+        key_names: as for `answer_block`.
     """
 
-    def __init__(self, verdicts: Verdicts, selection: str) -> None:
-        self._verdicts = verdicts
+    def __init__(
+        self,
+        answers: AnswerTable,
+        selection: str,
+        made: Plan | None = None,
+        key_names: KeyNames | None = None,
+    ) -> None:
+        self._answers = answers
         self._selection = selection
+        self._plan = made
+        self._key_names = key_names
         # by policy and key; None and None for all
         self._final: dict[tuple[int | None, int | None], int] = {}
 
     @cached_property
     def schema(self) -> pa.Schema:
         """The schema of the batches, once rows have been read."""
-        return pa.schema([*self._verdicts.schema, *CHANGE_FIELDS])
+        return pa.schema([*self._answers.schema, *CHANGE_FIELDS])
 
     def know(self, bounds: Iterable[Bound]) -> None:
         """Know the bounds that an earlier run has told."""
         for bound in bounds:
             self._final[bound.policy, bound.trace] = bound.time_stamp
 
-    def batches(self, rows: ChangedRows) -> Iterator[pa.RecordBatch]:
-        """The changes, which are removed from the rows."""
-        for row in rows.taken():
+    def batches(self, rows: Sequence[Change]) -> Iterator[pa.RecordBatch]:
+        """The changes."""
+        for row in rows:
             if isinstance(row, Bound):
                 self.know([row])
-                continue
-            changes = row._replace(records=selected(row.records, self._selection))
-            if len(changes.records):
-                yield from self._batches(changes)
+            elif isinstance(row, ChangedAnswers):
+                yield from self._of_answers(row)
+            else:
+                changes = row._replace(records=selected(row.records, self._selection))
+                if len(changes.records):
+                    yield from self._of_verdicts(changes)
 
-    def _batches(self, changes: PolicyChanges) -> Iterator[pa.RecordBatch]:
+    def _of_answers(self, rows: ChangedAnswers) -> Iterator[pa.RecordBatch]:
+        assert self._plan is not None
+        first = 0
+        for batch in self._answers.batches(answer_block(self._plan, rows.changes, self._key_names)):
+            some = rows.changes[first : first + batch.num_rows]
+            first += batch.num_rows
+            operations = pa.array(["delete" if one.change == GONE else "insert" for one in some])
+            finals = pa.array([self._final.get((None, None))] * len(some), pa.int64())
+            yield self._with(batch.columns, operations, rows.revision, finals)
+
+    def _of_verdicts(self, changes: PolicyChanges) -> Iterator[pa.RecordBatch]:
         first = 0
         # an equivalence is neither true nor false
-        for batch in self._verdicts.batches(verdict_rows(changes, none=EQUIVALENT)):
+        for batch in self._answers.batches(verdict_rows(changes, none=EQUIVALENT)):
             some = changes.records[first : first + batch.num_rows]
             first += batch.num_rows
             operations = some["operation"]
@@ -99,12 +113,18 @@ class ChangeTable:
                 place = batch.schema.get_field_index("reference")
                 is_kept = pa.array(operations <= UPDATED)
                 columns[place] = pc.if_else(is_kept, batch.column(place), None)
-            columns += [
-                _OPERATIONS.take(pa.array(operations)),
-                pa.array(np.full(len(some), changes.revision, np.int64)),
-                self._finals(changes.policy, some["trace"]),
-            ]
-            yield pa.RecordBatch.from_arrays(columns, schema=self.schema)
+            finals = self._finals(changes.policy, some["trace"])
+            yield self._with(
+                columns, _OPERATIONS.take(pa.array(operations)), changes.revision, finals
+            )
+
+    def _with(
+        self, columns: list[pa.Array], operations: pa.Array, revision: int, finals: pa.Array
+    ) -> pa.RecordBatch:
+        revisions = pa.array(np.full(len(finals), revision, np.int64))
+        return pa.RecordBatch.from_arrays(
+            [*columns, operations, revisions, finals], schema=self.schema
+        )
 
     def _finals(self, policy: int, traces: NDArray[np.uint32]) -> pa.Array:
         everything = self._final.get((None, None))

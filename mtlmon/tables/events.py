@@ -17,14 +17,14 @@ import json
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from functools import partial
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
 
 from mtlmon.arrays.native import KeyTable
 from mtlmon.checking.event_digest import DigestPair, EventDigest, Texts
-from mtlmon.checking.sources import BatchReader, LogPlaces, ReaderPlace
+from mtlmon.checking.sources import BatchReader, LogPlaces, Pause, ReaderPlace
 from mtlmon.engine.guarding import Guard, guarded
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.errors import MtlmonError, RowError, TableError, TickError
@@ -33,6 +33,7 @@ from mtlmon.streams.bounds import LARGEST_BATCH
 from mtlmon.streams.ticking import LATEST
 from mtlmon.support.copies import NotCopied
 from mtlmon.support.processors import processor_count
+from mtlmon.support.snapshot_parts import joined_parts, split_parts
 from mtlmon.tables.arrivals import Arrivals
 from mtlmon.tables.columns.digests import correction_columns, digest_columns
 from mtlmon.tables.columns.letters import LetterReader, Letters
@@ -153,7 +154,7 @@ class TableEvents(BatchReader[EventBatch], NotCopied):
         self.note_block: Callable[[memoryview], None] | None = None
         self.values_of_rows: StreamAtoms | None = None
         self.writings = Writings(())
-        batches = self._ordered()
+        batches: Generator[EventBatch | Pause | None, None, None] = self._ordered()
         if sort_memory is not None:
             batches = self._sorted(sort_memory)
             if streams is not None:
@@ -247,7 +248,9 @@ class TableEvents(BatchReader[EventBatch], NotCopied):
         for keys in self.key_tables:
             if keys is not None:
                 keys.read_beside(True)
-        self._following = self._preparing.submit(next, self._batches, None)
+        # these are no rows that are given, so nothing pauses
+        batches = cast("Generator[EventBatch | None, None, None]", self._batches)
+        self._following = self._preparing.submit(next, batches, None)
 
     @property
     def can_forget_keys(self) -> bool:
@@ -417,7 +420,7 @@ class TableEvents(BatchReader[EventBatch], NotCopied):
         """Whether anything is computed by streams."""
         return self._streams is not None or self.values_of_rows is not None
 
-    def _usable(self) -> Generator[UsableRows, None, None]:
+    def _usable(self) -> Generator[UsableRows | Pause, None, None]:
         """Yield the usable rows, and count the others or raise their errors."""
         self._blocks.note_block = self.note_block
         blocks = self._blocks.blocks(self.wait)
@@ -430,6 +433,9 @@ class TableEvents(BatchReader[EventBatch], NotCopied):
             blocks = _ahead(blocks, self._executor)
         with closing(blocks):
             for item in blocks:
+                if isinstance(item, Pause):
+                    yield item
+                    continue
                 if isinstance(item, GoneOn):
                     self._restore()
                     continue
@@ -510,21 +516,98 @@ class TableEvents(BatchReader[EventBatch], NotCopied):
             one.restore(state)
         self._place = None
 
-    def _noted(self) -> Generator[UsableRows, None, None]:
+    # ---- rows that are given as they come ---------------------------------------------------
+
+    def given_state(self) -> bytes:
+        """Return what is known by the rows so far, for `restore_given`.
+
+        Raises:
+            MtlmonError: something of it cannot be saved.
+        """
+        if self._relations is not None:
+            raise MtlmonError("no snapshot of relations that are made of the rows of the log")
+        if self.schema is None:
+            return b""
+        streams, schema = self._streams, b""
+        saved: list[bytes] = []
+        if streams is not None and streams.schema is not None:
+            schema = streams.schema.serialize().to_pybytes()
+            saved = [] if isinstance(self._order, Arrivals) else streams.snapshots()
+        head = [
+            self.rows,
+            self._events,
+            self.times.state(),
+            self._blocks.given_state(),
+            [one.state() for one in self._stateful],
+            0 if streams is None else streams.points_left_out,
+        ]
+        keys = [b"" if one is None else one.snapshot() for one in self.key_tables]
+        parts = [
+            json.dumps(head).encode(),
+            self.schema.serialize().to_pybytes(),
+            schema,
+            joined_parts(keys),
+            joined_parts(saved),
+            b"" if self._order is None else self._order.snapshot(),
+        ]
+        return joined_parts(parts)
+
+    def restore_given(self, state: bytes) -> None:
+        """Go on from a state; a batch without rows, of `columns_of`, must have been read.
+
+        Raises:
+            SnapshotError: the state is damaged, or is of other streams.
+        """
+        if not state:
+            return
+        head, _, schema, keys, saved, order = split_parts(state)
+        self.rows, self._events, times, blocks, states, left_out = json.loads(head)
+        self.times.restore(times)
+        self._blocks.restore_given(blocks)
+        for one, own in zip(self._stateful, states, strict=True):
+            one.restore(own)
+        for table, texts in zip(self.key_tables, split_parts(keys), strict=True):
+            if table is not None and not len(table):
+                table.restore(texts)
+        if self._streams is not None and schema:
+            assert self.schema is not None
+            self._streams.compile_for(pa.ipc.read_schema(pa.py_buffer(schema)))
+            if of_streams := split_parts(saved):
+                self._streams.restore(of_streams)
+            self._streams.points_left_out = left_out
+            empty = pa.RecordBatch.from_pylist([], self.schema)
+            self._last_block = Block(empty, self.name, 1, None)
+        if self._order is not None:
+            self._order.restore(order)
+
+    @staticmethod
+    def columns_of(state: bytes) -> pa.RecordBatch | None:
+        """Return a batch without rows, with the columns that rows had; None without rows."""
+        if not state:
+            return None
+        return pa.RecordBatch.from_pylist(
+            [], pa.ipc.read_schema(pa.py_buffer(split_parts(state)[1]))
+        )
+
+    def _noted(self) -> Generator[UsableRows | Pause, None, None]:
         """Yield the usable rows, and note the atoms that they name."""
         with closing(self._usable()) as usable:
             for rows in usable:
-                self._seen.note(rows)
+                if not isinstance(rows, Pause):
+                    self._seen.note(rows)
                 yield rows
 
-    def _ordered(self) -> Generator[EventBatch | None, None, None]:
+    def _ordered(self) -> Generator[EventBatch | Pause | None, None, None]:
         """Yield the batches in the order of the rows, and None for each batch that is skipped."""
         usable = self._noted()
         if self._order is not None:
             usable = self._order.ordered(usable)
         with closing(usable):
             for rows in usable:
-                yield from self._batches_of(rows)
+                if isinstance(rows, Pause):
+                    yield rows
+                else:
+                    yield from self._batches_of(rows)
         if self._relations is not None:
             yield from self._of_pieces(map(_as_tail, self._relations.finish()))
 
@@ -861,6 +944,7 @@ class TableEvents(BatchReader[EventBatch], NotCopied):
         with EventSorter(letter_words + place_words, memory, partitions) as sorter:
             with closing(self._usable()) as usable:
                 for rows in usable:
+                    assert not isinstance(rows, Pause)
                     words = rows.letters.words(len(rows.time_stamps), len(self._atoms))
                     self._seen.note(rows)
                     if self._origins is not None:
@@ -897,6 +981,7 @@ class TableEvents(BatchReader[EventBatch], NotCopied):
         with closing(RowStore(memory // 2)) as store, EventSorter(1, memory // 2, 0) as sorter:
             with closing(self._usable()) as usable:
                 for rows in usable:
+                    assert not isinstance(rows, Pause)
                     self._seen.note(rows)
                     count = len(rows.time_stamps)
                     words = np.arange(store.count, store.count + count, dtype=np.uint64)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from mtlmon.errors import MtlmonError
+from mtlmon.errors import MtlmonError, TableError
 from mtlmon.syntax.bounds import UNITS
 from mtlmon.tables.columns.plain_arrays import integer_array
 
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from mtlmon.errors import TableError
     from mtlmon.support.option_names import OptionNames
     from mtlmon.syntax.durations import Duration
     from mtlmon.tables.columns.times import Times
@@ -69,6 +68,21 @@ class LateRows:
                 self.header = block.header
                 texts.insert(0, block.header.strip(b"\r\n"))
         self._write(b"".join(text + b"\n" for text in texts))
+
+    def state(self) -> list[Any]:
+        """Return what was refused so far, for `restore`, as JSON can write it."""
+        first = self.first
+        fields = None
+        if first is not None:
+            fields = [first.message, first.path, first.row, first.line, first.column]
+        return [self.count, fields]
+
+    def restore(self, state: Any) -> None:
+        """Go on from a state."""
+        self.count, fields = state
+        if fields is not None:
+            message, path, row, line, column = fields
+            self.first = TableError(message, path=path, row=row, line=line, column=column)
 
 
 def units_of(length: int | Duration, name: str, times: Times, names: OptionNames) -> int:

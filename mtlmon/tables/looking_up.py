@@ -22,6 +22,7 @@ from mtlmon.relations.revised import RevisedRelation
 from mtlmon.syntax.report import formula_error
 from mtlmon.tables.formats.files import TableFile, file_size
 from mtlmon.tables.formats.schemas import read_line_schema, read_schema
+from mtlmon.tables.given import GivenRows
 from mtlmon.tables.querying import (
     bytes_of,
     declared_records,
@@ -352,6 +353,8 @@ def columns_of_log(
         OSError: likewise.
     """
     if not isinstance(source, TableFile):
+        if isinstance(source.table, GivenRows):
+            return None
         schema = getattr(source.table, "schema", None)
         if not isinstance(schema, pa.Schema):
             schema = pa.RecordBatchReader.from_stream(source.table).schema

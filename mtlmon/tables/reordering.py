@@ -14,6 +14,7 @@ waits for the next ones.
 
 from __future__ import annotations
 
+import json
 from collections import deque
 from contextlib import closing
 from typing import TYPE_CHECKING, Literal
@@ -21,7 +22,9 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import pyarrow as pa
 
+from mtlmon.checking.sources import Pause
 from mtlmon.errors import MtlmonError
+from mtlmon.support.snapshot_parts import joined_parts, split_parts
 from mtlmon.tables.columns.concatenation import concatenated
 from mtlmon.tables.columns.letters import Letters
 from mtlmon.tables.columns.plain_arrays import integer_array
@@ -95,8 +98,8 @@ class RowOrder:
         self._is_tail = False
 
     def ordered(
-        self, usable: Generator[UsableRows, None, None]
-    ) -> Generator[UsableRows, None, None]:
+        self, usable: Generator[UsableRows | Pause, None, None]
+    ) -> Generator[UsableRows | Pause, None, None]:
         """Yield the rows in the order of time.
 
         At the end of the log, and before an error, all rows are yielded. Those at the end are
@@ -108,6 +111,9 @@ class RowOrder:
         try:
             with closing(usable):
                 for rows in usable:
+                    if isinstance(rows, Pause):
+                        yield rows
+                        continue
                     error, rows.error = rows.error, None
                     self._add(rows)
                     yield from self._released(self._frontier)
@@ -144,6 +150,44 @@ class RowOrder:
         if self._units is None:
             self._units = units_of(self._wait, "wait", self._times, self._names)
         return self._units
+
+    # ---- snapshots -------------------------------------------------------------------------
+
+    def snapshot(self) -> bytes:
+        """Return the rows that wait, and what is known by the others, for `restore`."""
+        head = [
+            self.clock,
+            self._latest,
+            self._passed,
+            self._is_fine,
+            self._seen_rows,
+            self._seen_bytes,
+            self.late.state(),
+        ]
+        waiting = b""
+        if self._waiting:
+            rows = self._merged(list(self._waiting))
+            self._waiting = deque([rows])
+            waiting = _written(rows, self._atom_count)
+        return joined_parts([json.dumps(head).encode(), waiting])
+
+    def restore(self, snapshot: bytes) -> None:
+        """Go on from a snapshot; nothing must have come."""
+        head, waiting = split_parts(snapshot)
+        (
+            self.clock,
+            self._latest,
+            self._passed,
+            self._is_fine,
+            self._seen_rows,
+            self._seen_bytes,
+            late,
+        ) = json.loads(head)
+        self.late.restore(late)
+        if waiting:
+            rows = _read(waiting)
+            self._count = len(rows.time_stamps)
+            self._waiting.append(rows)
 
     # ---- rows that come --------------------------------------------------------------------
 
@@ -271,3 +315,41 @@ class RowOrder:
             yield rows
             if rows.error is not None:
                 raise rows.error
+
+
+# What is written beside the columns of rows; no column of a table is called like this.
+_STAMPS, _RESTS, _WORD = "\0stamp", "\0rest", "\0word"
+
+
+def _written(rows: UsableRows, atom_count: int) -> bytes:
+    """Return rows that have been merged as bytes, for `_read`."""
+    batch = rows.batch.append_column(_STAMPS, integer_array(rows.time_stamps))
+    if rows.rests is not None:
+        batch = batch.append_column(_RESTS, integer_array(rows.rests))
+    words = rows.letters.words(len(rows.time_stamps), atom_count)
+    for place in range(words.shape[1]):
+        word = np.ascontiguousarray(words[:, place]).view(np.int64)
+        batch = batch.append_column(f"{_WORD}{place}", integer_array(word))
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+def _read(content: bytes) -> UsableRows:
+    """Return the rows that `_written` has written."""
+    with pa.ipc.open_stream(content) as reader:
+        batch = reader.read_next_batch()
+    names = batch.schema.names
+
+    def taken(name: str) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+        return np.array(batch.column(name), np.int64)
+
+    words = [taken(name).view(np.uint64) for name in names if name.startswith(_WORD)]
+    stamps, rests = taken(_STAMPS), taken(_RESTS) if _RESTS in names else None
+    own = (name for name in names if name not in (_STAMPS, _RESTS) and not name.startswith(_WORD))
+    batch = batch.select(list(own))
+    path = batch.column(PLACE_COLUMNS[0])[0].as_py()
+    rows = UsableRows(SortedBlock(batch, path, 1, None), stamps, rests)
+    rows.letters = Letters(np.column_stack(words), {})
+    return rows

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -16,10 +16,12 @@ from mtlmon.tables.formats.json_lines import JsonLinesReader
 from mtlmon.tables.formats.line_patterns import LinePattern, LineReader
 from mtlmon.tables.formats.schemas import read_schema
 from mtlmon.tables.formats.xes import XesReader
+from mtlmon.tables.given import GivenRows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 
+    from mtlmon.checking.sources import Pause
     from mtlmon.tables.columns.wanted import Selection
     from mtlmon.tables.formats.dialect import Dialect
     from mtlmon.tables.formats.files import SupportsArrowStream
@@ -61,6 +63,8 @@ class SourceBlocks:
         self._delimited = DelimitedReader(selection, dialect)
         self._lines = None if pattern is None else LineReader(pattern, selection, self._delimited)
         self._stream: ByteStream | None = None
+        # reads columns with types
+        self._binary: BinaryReader | None = None
         self._bytes_done = 0
         sizes = [file_size(one) if isinstance(one, TableFile) else None for one in sources]
         self.size = None if None in sizes else sum(size or 0 for size in sizes)
@@ -80,6 +84,24 @@ class SourceBlocks:
         """The number of cells of delimited text that begin with a quote that is a character."""
         return self._delimited.stray_quotes
 
+    def given_state(self) -> list[object]:
+        """Return what is known by rows that are given, for `restore_given`; JSON can write it."""
+        assert self._binary is not None
+        return [self._binary.state(), *(one.state() for one in self._given)]
+
+    def restore_given(self, state: Any) -> None:
+        """Go on from a state."""
+        assert self._binary is not None
+        types, *given = state
+        self._binary.restore(types)
+        for one, own in zip(self._given, given, strict=True):
+            one.restore(own)
+
+    @property
+    def _given(self) -> list[GivenRows]:
+        found = (one.table for one in self._sources if isinstance(one, TableObject))
+        return [one for one in found if isinstance(one, GivenRows)]
+
     def rounding_remarks(self) -> Iterator[str]:
         """Yield a sentence for each column in which integers became floats, and lost digits."""
         yield from self._delimited.rounded.remarks()
@@ -93,8 +115,10 @@ class SourceBlocks:
 
     @property
     def absent_columns(self) -> tuple[str, ...]:
-        """Messages about columns that no row of JSON lines has had so far."""
-        return tuple(self._json_lines.absent("so far no row has a column"))
+        """Messages about columns that no row has had so far, where rows need not have them."""
+        subject = "so far no row has a column"
+        given = (one.absent(self._selection, subject) for one in self._given)
+        return (*self._json_lines.absent(subject), *(text for texts in given for text in texts))
 
     @property
     def absent_names(self) -> Collection[str]:
@@ -104,15 +128,17 @@ class SourceBlocks:
 
     def blocks(
         self, wait: Callable[[int], None] | None
-    ) -> Generator[Block | BadRow | GoneOn, None, None]:
+    ) -> Generator[Block | BadRow | GoneOn | Pause, None, None]:
         """Yield the rows of all sources, one source after the other.
+
+        There is a `Pause` where rows are given that have not come yet.
 
         Args:
             wait: blocks until there is something to read. It is called with a descriptor before
                 every read from standard input or a pipe.
         """
         json_lines = self._json_lines
-        binary = BinaryReader(self._selection, self._schemas())
+        binary = self._binary = BinaryReader(self._selection, self._schemas())
         xes = XesReader(self._selection, json_lines)
         for place, file in enumerate(self._sources, 1):
             if isinstance(file, TableObject):
@@ -121,7 +147,7 @@ class SourceBlocks:
             with ByteStream(file, wait) as stream:
                 self._stream = stream
                 stream.note_block = self.note_block
-                blocks: Iterator[Block | BadRow | GoneOn]
+                blocks: Iterator[Block | BadRow | GoneOn | Pause]
                 if file.format in FORMATS_WITH_DELIMITERS:
                     blocks = self._delimited.blocks(file, stream, self.go_on)
                 elif self._lines is not None:
@@ -141,6 +167,9 @@ class SourceBlocks:
                 self._stream = None
                 self._bytes_done += stream.size or 0
         json_lines.check_columns()
+        for one in self._given:
+            for message in one.absent(self._selection, "no row has a column"):
+                raise TableError(message, path=one.name)
         if self._lines is not None:
             self._lines.check_matches()
 
@@ -156,8 +185,8 @@ class SourceBlocks:
                     yield read_schema(one.path, format=one.format)
 
     def _joined(
-        self, blocks: Iterator[Block | BadRow | GoneOn]
-    ) -> Iterator[Block | BadRow | GoneOn]:
+        self, blocks: Iterator[Block | BadRow | GoneOn | Pause]
+    ) -> Iterator[Block | BadRow | GoneOn | Pause]:
         """The blocks, with the joined times if times have several columns."""
         for block in blocks:
             if not isinstance(block, Block) or len(self._selection.time_columns) == 1:

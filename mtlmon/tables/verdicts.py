@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mtlmon.checking.outputs import FIXED, ROW_COLUMNS, unique_key_columns
 from mtlmon.checking.partitions import TraceKeys
+from mtlmon.drive.native import VerdictRows
+from mtlmon.tables.answer_table import KEY, ROW_FIELDS, AnswerTable
 from mtlmon.tables.columns.keys import key_texts
 from mtlmon.verdicts.arrays import EQUIVALENT, FALSE, TRUE, verdict_type
 
@@ -23,26 +23,21 @@ if TYPE_CHECKING:
     from mtlmon.checking.policy_facts import PolicyFacts
     from mtlmon.checking.row_tracking import FoundRows, RowTracker
     from mtlmon.checking.shown import Messages
-    from mtlmon.drive.native import VerdictRows
     from mtlmon.tables.columns.times import Times
 
-__all__ = ["ROW_FIELDS", "VerdictTable"]
+__all__ = ["VerdictTable"]
 
 # The number of verdicts in one batch, so that the texts of keys stay small.
 _BATCH_ROWS = 1 << 16
-ROW_FIELDS = [
-    pa.field(name, kind) for name, kind in zip(ROW_COLUMNS, (pa.string(), pa.int64()), strict=True)
-]
 
 
-class VerdictTable:
+class VerdictTable(AnswerTable):
     """Creates record batches of verdicts.
 
     The columns are `policy` (null for a policy without a name); a text column for each key column;
     `time`, the time-stamp; `time_text`, the time as the log writes it, if that is different;
     `offset`; `verdict` (null for an equivalence); and `reference`, the earlier time-point of an
-    equivalence as `time:offset`. A key column with one of these names gets the prefix `key_`,
-    repeated until the name is unique.
+    equivalence as `time:offset`.
 
     Args:
         names: the names of the policies, in order.
@@ -57,6 +52,8 @@ class VerdictTable:
         more: the names of columns that whoever takes the batches adds.
     """
 
+    has_equivalences = True
+
     def __init__(
         self,
         names: Sequence[str | None],
@@ -67,62 +64,27 @@ class VerdictTable:
         facts: PolicyFacts | None = None,
         more: Sequence[str] = (),
     ) -> None:
+        super().__init__(names, times, facts, more)
         self._messages = messages
         self._row_tracker = row_tracker
-        self._names = pa.array(names, pa.string())
-        self._times = times
         if keys is None:
             keys = TraceKeys.of_one_partition(len(names), None, ())
         self._tables = keys.tables
         self._partition_of = np.array(keys.partitions.of_policies, np.intp)
         self._places = keys.partitions.places
-        self.all_key_columns = keys.partitions.all_columns
-        self.key_columns = unique_key_columns(
-            keys.partitions.all_columns,
-            has_messages=messages is not None,
-            has_rows=row_tracker is not None,
-            more=more,
-        )
-        self.fact_columns: dict[str, str] = {}
-        if facts is not None:
-            others = (*FIXED, "message", *ROW_COLUMNS, *more, *self.key_columns)
-            self.fact_columns = facts.columns(others)
-            self._severities = pa.array(facts.severities, pa.string())
-            self._texts = pa.array(facts.texts, pa.string())
+        self._all_keys = keys.partitions.all_columns
 
-    @property
-    def has_messages(self) -> bool:
-        """Whether there is a column of messages."""
-        return self._messages is not None
+    def takes(self, rows: Any) -> bool:
+        return isinstance(rows, VerdictRows)
 
-    @cached_property
-    def has_time_texts(self) -> bool:
-        """Whether the log writes times differently from the time-stamps.
+    def fields(self) -> list[pa.Field]:
+        return [
+            *(pa.field(f"{KEY}{name}", pa.string()) for name in self._all_keys),
+            *([] if self._messages is None else [pa.field("message", pa.string())]),
+            *([] if self._row_tracker is None else ROW_FIELDS),
+        ]
 
-        Use this only once rows have been read, as they determine the answer.
-        """
-        return self._times is not None and not self._times.is_plain
-
-    @cached_property
-    def schema(self) -> pa.Schema:
-        """The schema of the batches, once rows have been read."""
-        return pa.schema(
-            [
-                pa.field("policy", pa.string()),
-                *(pa.field(name, pa.string()) for name in self.key_columns),
-                pa.field("time", pa.int64(), nullable=False),
-                *([pa.field("time_text", pa.string())] if self.has_time_texts else []),
-                pa.field("offset", pa.int64(), nullable=False),
-                pa.field("verdict", pa.bool_()),
-                pa.field("reference", pa.string()),
-                *([] if self._messages is None else [pa.field("message", pa.string())]),
-                *([] if self._row_tracker is None else ROW_FIELDS),
-                *(pa.field(name, pa.string()) for name in self.fact_columns.values()),
-            ]
-        )
-
-    def batches(self, rows: VerdictRows) -> Iterator[pa.RecordBatch]:
-        """The verdicts, which are removed from the rows."""
+    def columns(self, rows: VerdictRows) -> Iterator[dict[str, pa.Array]]:
         found = None if self._row_tracker is None else self._row_tracker.found(rows)
         parts = rows.taken()
         records = np.frombuffer(parts[0], verdict_type())
@@ -130,47 +92,39 @@ class VerdictTable:
         for first in range(0, len(records), _BATCH_ROWS):
             last = first + _BATCH_ROWS
             some = None if found is None else found.part(first, last)
-            yield self._batch(records[first:last], numbers[first:last], policies[first:last], some)
+            yield self._columns(
+                records[first:last], numbers[first:last], policies[first:last], some
+            )
 
-    def _batch(
+    def _columns(
         self,
         records: NDArray[np.void],
         numbers: NDArray[np.uint32],
         policies: NDArray[np.uint32],
         found_rows: FoundRows | None,
-    ) -> pa.RecordBatch:
-        is_equivalent = records["kind"] == EQUIVALENT
-        times = records["time_stamp"].astype(np.int64)
-        columns = [self._names.take(pa.array(policies))]
+    ) -> dict[str, pa.Array]:
+        kinds, is_equivalent = records["kind"], records["kind"] == EQUIVALENT
+        times, offsets = records["time_stamp"].astype(np.int64), records["offset"]
+        columns = self._common(policies, times, offsets, kinds == FALSE)
         partitions = self._partition_of[policies]
-        columns += [
-            self._key_texts(numbers, partitions, place) for place in range(len(self.key_columns))
-        ]
-        columns.append(pa.array(times))
-        if self._times is not None and self.has_time_texts:
-            columns.append(self._times.text_array(times))
-        columns += [
-            pa.array(records["offset"].astype(np.int64)),
-            pa.array(records["kind"] == TRUE, mask=is_equivalent),
-            _references(records, is_equivalent),
-        ]
+        for place, name in enumerate(self._all_keys):
+            columns[f"{KEY}{name}"] = self._key_texts(numbers, partitions, place)
+        mask = is_equivalent if is_equivalent.any() else None
+        columns["verdict"] = pa.array(kinds == TRUE, mask=mask)
+        columns["reference"] = _references(records, is_equivalent)
         if self._messages is not None:
             found: list[str | None] = [None] * len(records)
-            for place in np.flatnonzero(records["kind"] == FALSE).tolist():
-                name = int(times[place]), int(records["offset"][place])
-                found[place] = self._messages.take(int(policies[place]), int(numbers[place]), *name)
-            columns.append(pa.array(found, pa.string()))
+            arrays = policies, numbers, times, offsets
+            for place in np.flatnonzero(kinds == FALSE).tolist():
+                found[place] = self._messages.take(*(int(one[place]) for one in arrays))
+            columns["message"] = pa.array(found, pa.string())
         if found_rows is not None:
             assert self._row_tracker is not None
             is_missing = ~found_rows.has_row
             names = pa.array(self._row_tracker.files.names, pa.string())
-            columns.append(names.take(pa.array(found_rows.files, mask=is_missing)))
-            columns.append(pa.array(found_rows.rows, mask=is_missing))
-        if "severity" in self.fact_columns:
-            columns.append(self._severities.take(pa.array(policies)))
-        if "text" in self.fact_columns:
-            columns.append(self._texts.take(pa.array(policies, mask=records["kind"] != FALSE)))
-        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+            columns["file"] = names.take(pa.array(found_rows.files, mask=is_missing))
+            columns["row"] = pa.array(found_rows.rows, mask=is_missing)
+        return columns
 
     def _key_texts(
         self, numbers: NDArray[np.uint32], partitions: NDArray[np.intp], place: int

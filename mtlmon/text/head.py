@@ -71,6 +71,10 @@ class LogHead:
             # a letter may end behind them
             self._utf_8.go_on(end)
 
+    def kept(self) -> tuple[bytes, int]:
+        """Return what is kept, and the number of lines, as `go_on` takes them."""
+        return b"".join(self._parts), self._lines
+
     def _check(self, block: bytes) -> None:
         assert self._utf_8 is not None
         place = self._utf_8.fault_in(block)

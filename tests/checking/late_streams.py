@@ -174,7 +174,7 @@ def corrected(
     output = ChangeLines([policy.name for policy in file.policies], keys, "all")
 
     def taken() -> list[str]:
-        output.put(check.verdicts)
+        output.put(check.taken())
         return output.writer.take().decode().splitlines()
 
     lines = []

@@ -130,7 +130,7 @@ def corrected(
         output = JsonRowsOutput(ChangeTable(verdicts, selection))
 
     def taken() -> list[str]:
-        output.put(check.verdicts)
+        output.put(check.taken())
         return output.writer.take().decode().splitlines()
 
     lines = []

@@ -154,7 +154,7 @@ def test_rows_for_streams_take_about_as_much(kind: str, monkeypatch: pytest.Monk
     with log:
         for batch in log:
             for _ in check.feed(batch, log):
-                check.verdicts.taken()
+                check.taken()
             most = max(most, check.held_bytes)
     total = late_totals(bounds_of(file, SCHEMA, relations_with_columns(file, SCHEMA), lateness))
     # how many records a relation has is only known roughly

@@ -18,7 +18,15 @@ from tests.checking.test_history_check import (
     late_rows,
     table,
 )
-from tests.doors import Bounds, FirstChanges, HistoryCheck, LiveViolations, LogCheck, MemoryLimit
+from tests.doors import (
+    Bounds,
+    FirstChanges,
+    FirstViolation,
+    HistoryCheck,
+    LiveViolations,
+    LogCheck,
+    MemoryLimit,
+)
 from tests.sampling import has_all_cases, thinned
 from tests.traces import EndTime
 
@@ -57,7 +65,11 @@ def found_of(
         in_any_order=True,
     )
     has_keys = any(keys is not None for keys in log.key_tables)
-    first = FirstChanges(has_keys=has_keys)
+
+    def first_of(check: HistoryCheck) -> FirstViolation:
+        return FirstViolation([FirstChanges(check, has_keys=has_keys)])
+
+    first = first_of(check)
     told: list[Found] = []
 
     def take(rows: object) -> None:
@@ -72,17 +84,18 @@ def found_of(
             yield from check.feed(batch, log)
             if restores:
                 snapshots = check.snapshot(), first.snapshot()
-                check, first = new(), FirstChanges(has_keys=has_keys)
+                check = new()
+                first = first_of(check)
                 check.restore(snapshots[0])
                 first.restore(snapshots[1])
         yield from check.end(log, end)
 
     with log:
         for _ in steps():
-            take(first.take(check.verdicts.taken()))
+            take(first.take(check.taken()))
             if first.is_known:
                 return told, check.position, None
-        take(first.end(check.earliest_pending))
+        take(first.end())
     return told, check.position, first.open_before
 
 
@@ -145,6 +158,9 @@ def test_violations_that_come_and_go() -> None:
 
 
 def test_a_snapshot_that_is_none() -> None:
-    for text in (b"", b"[1]", b"[true, 1, [[null]]]", b"[false, 0, 3]"):
+    check = HistoryCheck(
+        parse_policies(ONE).policies, "local", lambda: Bounds(1, 0), memory=MemoryLimit()
+    )
+    for text in (b"", b"[1]", b"[true, [1, [[null]]]]", b"[false, [0, 3]]", b"[false]"):
         with pytest.raises(SnapshotError):
-            FirstChanges(has_keys=False).restore(text)
+            FirstViolation([FirstChanges(check, has_keys=False)]).restore(text)

@@ -16,7 +16,7 @@ from mtlmon.errors import MemoryLimitError
 from tests.checking.relaying import relayed
 from tests.cli.process import mtlmon
 from tests.doors import checking_idle_keys as idle_keys
-from tests.tables.begun import judging_of
+from tests.tables.begun import check_of
 
 RULES = """\
 key user
@@ -104,7 +104,7 @@ def test_keys_that_get_other_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyP
     text += 'policy p per user: late IMPLIES EVENTUALLY[0,90] q message "{user} {n}"\n'
     check = check_log(text, paths, end_time="inf", verdicts="false")
     found = check.to_arrow().to_pylist()
-    assert judging_of(check).check.keys_forgotten[0] > 50
+    assert check_of(check).keys_forgotten[0] > 50
     assert [one["message"] for one in found] == [f"u{n} {n}" for n in range(0, 240, 3)]
 
 

@@ -20,7 +20,7 @@ from tests.doors import Names, Origins, RowFile, RowPlaces, RowTracker, VerdictR
 from tests.doors import checking_idle_keys as idle_keys
 from tests.doors import checking_late_origins as late_origins
 from tests.reference.row_numbers import LogRow, files_of_rows, time_points
-from tests.tables.begun import judging_of
+from tests.tables.begun import check_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -155,7 +155,7 @@ def test_memory_is_that_of_undecided_time_points(tmp_path: Path, has_sorted: boo
         "policy a: p IMPLIES EVENTUALLY[0,9] q", str(path), event="e", rows=True, sort=has_sorted
     )
     found.to_arrow()
-    tracker = judging_of(found).check.row_tracker
+    tracker = check_of(found).row_tracker
     assert tracker is not None
     assert not len(tracker._places)
     waiting = mtlmon.check(
@@ -163,7 +163,7 @@ def test_memory_is_that_of_undecided_time_points(tmp_path: Path, has_sorted: boo
         mode="naive",
     )  # fmt: skip
     waiting.to_arrow()
-    tracker = judging_of(waiting).check.row_tracker
+    tracker = check_of(waiting).row_tracker
     assert tracker is not None
     assert len(tracker._places) == 100
 
@@ -193,8 +193,8 @@ def test_no_verdicts_take_no_memory() -> None:
     table = pa.table({"ts": [1, 2], "p": [True, False]})
     found = mtlmon.check("EVENTUALLY p", table, rows=True, verdicts="none")
     assert found.to_arrow().num_rows == 0
-    assert judging_of(found).check.row_tracker is not None
-    assert not judging_of(found).check.row_tracker.held_bytes
+    assert check_of(found).row_tracker is not None
+    assert not check_of(found).row_tracker.held_bytes
 
 
 LATER = """\
@@ -314,7 +314,7 @@ def test_keys_that_get_other_numbers(
     policies = "policy response per user: p IMPLIES EVENTUALLY[0,90] q\n"
     check = mtlmon.check(policies, paths, event="e", rows=True, end_time="inf", verdicts=verdicts)
     found = [{"host": None, **one} for one in check.to_arrow().to_pylist()]
-    assert judging_of(check).check.keys_forgotten[0] > 50
+    assert check_of(check).keys_forgotten[0] > 50
     assert sum(one["verdict"] is False for one in found) == 84
     hold_rows(found, files, paths, is_sorted=False)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mtlmon import SnapshotError
-from tests.doors import MIXED, POLICIES, joined_parts, sized, split_parts, take_sized
+from tests.doors import JUDGES, POLICIES, joined_parts, sized, split_parts, take_sized
 from tests.doors import split_kinds as split_kind
 
 PARTS = [b"", b"one", b"\0" * 300]
@@ -38,8 +38,9 @@ def test_bytes_that_end_too_early_are_damaged() -> None:
     ("snapshot", "message"),
     [
         (POLICIES, "is damaged"),
-        (MIXED, "made by a run of policies with variables and without"),
+        (JUDGES, "made by a run of policies with variables and without"),
         (POLICIES[:-1] + b"\x01", "another version of mtlmon"),
+        (b"mtlmon corrected\x01", "another version of mtlmon"),
         (b"x", "over a text log with a single policy"),
     ],
 )

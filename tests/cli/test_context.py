@@ -133,11 +133,6 @@ def test_what_is_refused(tmp_path: Path) -> None:
 
     refused("-C", "1", "-e", "NOT p", why="<stdin> cannot be read a second time; save")
     refused("-C", "x", "-e", "NOT p", str(log), why="'x' is not an integer from 0 to 999999999")
-    state = str(tmp_path / "state")
-    refused(
-        "-C1", "--checkpoint", state, "-o", f"{state}.out", "-e", "p", str(log),
-        why="--context does not work with --checkpoint: use --rows to find rows later",
-    )  # fmt: skip
     from pyarrow import csv, parquet
 
     parquet.write_table(csv.read_csv(log), tmp_path / "log.parquet")

@@ -288,7 +288,8 @@ KEYED = {
     "variables": "atom pa(k: text) = p\npolicy a: FORALL k. pa(k) IMPLIES EVENTUALLY[0,6] pa(k)\n",
     "both": (
         "stream n = count[0,4](q)\natom pa(k: text) = p and n < 2\n"
-        "policy a: FORALL k. pa(k) IMPLIES NEXT[0,6] pa(k)\npolicy b: p IMPLIES NEXT q\n"
+        "policy a per none: FORALL k. pa(k) IMPLIES NEXT[0,6] pa(k)\n"
+        "policy b: p IMPLIES NEXT q\n"
     ),
 }
 KEYED_ROWS = """\

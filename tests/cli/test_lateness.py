@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import random
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -484,3 +486,18 @@ def test_memory_has_a_limit(tmp_path: Path, command: Command) -> None:
     done = command("--lateness", 10, "--max-memory", "8M", "--summary", "-e", "ONCE[0,5] p", log)
     assert done.status == 0
     assert "peak memory" in done.errors
+
+
+@pytest.mark.parametrize("policy", ["p IMPLIES ONCE q", "FORALL x. p(x) IMPLIES ONCE q(x)"])
+def test_a_text_log_needs_no_arrow(policy: str, tmp_path: Path) -> None:
+    """It is imported where atoms depend on other rows, or tables are read or written."""
+    file, log = tmp_path / "p.mtl", tmp_path / "log"
+    file.write_text(f"policy a: {policy}\n")
+    log.write_text("@1\n@5 p(a)\n@3 q(a)\n" if "(" in policy else "@1\n@5 p\n@3 q\n")
+    script = (
+        "import sys; from mtlmon.cli import main; main(sys.argv[1:]);"
+        "sys.exit('pyarrow' in sys.modules)"
+    )
+    given = [sys.executable, "-c", script, "--lateness", "9", str(file), str(log)]
+    done = subprocess.run(given, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr

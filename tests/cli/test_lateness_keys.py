@@ -10,6 +10,8 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
 
+from tests.cli.test_lateness import read_table
+from tests.cli.test_lateness_relations import latest
 from tests.cli.test_lateness_report import text_of
 
 if TYPE_CHECKING:
@@ -59,9 +61,15 @@ def latest_lines(command: Command, folder: Path, output: str) -> list[str]:
 
 
 BESIDE = 'atom reads = what = "read"\npolicy quiet: reads IMPLIES PREVIOUS NOT reads\n'
+# with a key that no policy with variables has, which have one that no other policy has
+OTHER_KEY = BESIDE.replace("quiet:", "quiet per f:")
+NO_KEY = BESIDE.replace("quiet:", "quiet per none:")
+MORE = pytest.mark.parametrize(
+    "more", ["", BESIDE, OTHER_KEY, NO_KEY], ids=["alone", "beside", "other", "none"]
+)
 
 
-@pytest.mark.parametrize("more", ["", BESIDE], ids=["alone", "beside"])
+@MORE
 @pytest.mark.parametrize("given", [[], ["--verdicts", "all"], ["--time-points", "stamp"]])
 def test_the_latest_answers_are_those_of_the_sorted_log(
     command: Command, tmp_path: Path, given: list[str], more: str
@@ -92,7 +100,7 @@ def test_the_latest_answers_are_those_of_the_sorted_log(
     assert revised
 
 
-@pytest.mark.parametrize("more", ["", BESIDE], ids=["alone", "beside"])
+@MORE
 @pytest.mark.parametrize("by", ["row", "stamp"])
 def test_explanations_and_reports_are_those_of_the_sorted_log(
     command: Command, tmp_path: Path, by: str, more: str
@@ -108,6 +116,25 @@ def test_explanations_and_reports_are_those_of_the_sorted_log(
         ordered = command("--sort", "--report", page, *given)
         assert (late.status, late.errors) == (ordered.status, ordered.errors)
         assert found == told(page)
+
+
+@pytest.mark.parametrize("form", ["jsonl", "csv"])
+def test_tables_have_the_columns_of_all_keys(command: Command, tmp_path: Path, form: str) -> None:
+    rules, out = tmp_path / "rules.mtl", tmp_path / "out"
+    rules.write_text(RULES + OTHER_KEY)
+    given = ["--verdicts", "all", "--resolve", "--end-time", "inf", "--output-format", form]
+    with_variables = {"again", "owned", "kept", "followed", "whole"}
+    for seed in range(6):
+        log = write(tmp_path / "log.csv", rows_of(seed))
+        assert command("--lateness", "9s", *given, "-o", out, rules, log).status in (0, 1)
+        columns = read_table(out, form).column_names
+        found = latest(out, form, with_variables, key="key_f")
+        assert command("--sort", *given, "-o", out, rules, log).status in (0, 1)
+        wanted = read_table(out, form)
+        assert columns == [*wanted.column_names, "op", "revision", "final"]
+        assert {"ip", "key_f", "f"} <= {*columns}
+        rows = [tuple(row.values()) for row in wanted.to_pylist()]
+        assert list(map(repr, found)) == sorted(map(repr, rows))
 
 
 def told(page: Path) -> list[str]:
@@ -155,11 +182,14 @@ def test_what_is_refused(command: Command, tmp_path: Path, given: list[str], mes
     assert message in done.errors
 
 
-def test_another_key_beside_policies_without_variables_is_refused(
-    command: Command, tmp_path: Path
+@pytest.mark.parametrize("more", ["", BESIDE, OTHER_KEY], ids=["alone", "beside", "other"])
+def test_atoms_of_keys_that_depend_on_other_rows_are_refused(
+    command: Command, tmp_path: Path, more: str
 ) -> None:
+    """Also where other policies have the same key."""
     rules = tmp_path / "rules.mtl"
-    rules.write_text(f'{RULES}atom reads = what = "read"\npolicy quiet per f: NOT reads\n')
+    depends = 'stream n = count[0,4](what = "open")\natom few(f) = what = "read" and n < 2\n'
+    rules.write_text(f"{RULES}{more}{depends}policy p: few(f) IMPLIES PREVIOUS open(f)\n")
     done = command("--lateness", "9s", rules, write(tmp_path / "log.csv", rows_of(1)))
     assert done.status == 2
-    assert "has the key ip, which no policy without variables has" in done.errors
+    assert "does not work with a key for atoms with variables that depend on" in done.errors

@@ -314,3 +314,40 @@ def test_what_is_refused(options: list[str], words: str, tmp_path: Path, command
     assert "leave --clock out" in done.errors
     assert "--consistency strong" not in done.errors
     assert command("--lateness", 5, file, log).status < 2
+
+
+def test_a_run_that_goes_on_has_the_same_kinds_of_policies(
+    tmp_path: Path, command: Command
+) -> None:
+    file, log, saved = (tmp_path / name for name in ("p.mtl", "log", "saved"))
+    log.write_text("@1\n@2\n")
+    lines = POLICIES["log"].splitlines(keepends=True)
+    given = ["--lateness", 5, "--checkpoint", saved, "-o", tmp_path / "out", file, log]
+    kinds = [lines[:2], lines[2:], lines]
+    for before in kinds:
+        for after in kinds:
+            saved.unlink(missing_ok=True)
+            file.write_text("".join(before))
+            assert command(*given).status < 2
+            file.write_text("".join(after))
+            done = command("--resume", *given)
+            assert ("made for policies of another kind" in done.errors) == (before != after)
+            assert (done.status == 2) == (before != after)
+
+
+@pytest.mark.parametrize("names", [["plain"], ["variables"], ["plain", "variables"]])
+def test_policies_that_were_never_triggered_are_named(
+    names: list[str], tmp_path: Path, command: Command
+) -> None:
+    """As in a run in order, which fails as well."""
+    rules = {
+        "plain": "policy plain: quick IMPLIES slow\n",
+        "variables": "policy variables: FORALL u, f. publish(u, f) IMPLIES approve(f)\n",
+    }
+    file, log = tmp_path / "p.mtl", tmp_path / "log"
+    file.write_text("".join(rules[name] for name in names))
+    log.write_text("@1 slow\n@9 slow\n")
+    for options in ([], ["--lateness", 5]):
+        done = command("--fail-on-vacuous", *options, file, log)
+        assert done.status == 1
+        assert re.findall(r"policy (\w+) was never triggered \(--fail", done.errors) == names

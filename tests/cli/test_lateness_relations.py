@@ -48,7 +48,7 @@ def make_log(path: Path, source: random.Random, count: int, late: float = 0.1) -
 
 
 def latest(
-    output: Path, form: str, with_variables: Collection[str] | None = None
+    output: Path, form: str, with_variables: Collection[str] | None = None, key: str = "user"
 ) -> Sequence[object]:
     """The verdicts and answers that hold at last.
 
@@ -56,6 +56,7 @@ def latest(
         output: the changes, as lines or as a table.
         form: its format.
         with_variables: the policies with variables; by default all.
+        key: the column of the key of the others.
     """
     if form == "text":
         found = mtlmon("latest", str(output))
@@ -73,7 +74,7 @@ def latest(
             name = tuple(values.values())
             assert (name in last) == (row["op"] == "delete")
         else:
-            name = row["policy"], row.get("user"), row["time"], row["offset"]
+            name = row["policy"], row.get(key), row["time"], row["offset"]
         if row["op"] == "delete":
             del last[name]
         else:

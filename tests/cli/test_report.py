@@ -305,6 +305,3 @@ def test_what_cannot_be_written_is_known_before_anything_is_read(log: Path, tmp_
     done = run("--report", str(tmp_path), "-e", FORMULA, str(log))
     assert (done.status, done.output) == (2, "")
     assert "it is a directory" in done.errors
-    done = run("--report", "r", "--checkpoint", "c", "-o", "o", "-e", FORMULA, str(log))
-    assert done.status == 2
-    assert "--report does not work with --checkpoint" in done.errors

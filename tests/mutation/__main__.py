@@ -26,11 +26,14 @@ from tests.mutation.results import (
     result_of,
     score_table,
 )
-from tests.mutation.testing import Limits, Run, run_tests
+from tests.mutation.switched import switched
+from tests.mutation.testing import Limits, run_tests
 
 _ROOT = Path(__file__).resolve().parents[2]
 _SLOW = Limits(600, 3600)
-# enough for most tests; a run that comes to the limit is judged by what the original takes
+# enough for most tests, few and all; a run that comes to the limit is judged by what the original
+# takes
+_USUAL_FEW = Limits(25, 600)
 _USUAL = Limits(150, 1800)
 # Most mutants are noticed by any of the cases of a test; with a seed properties have fewer, too.
 _FEW = ("--every=12", "--hypothesis-seed=1")
@@ -51,33 +54,69 @@ class _Worker:
     def start(cls, directory: str) -> None:
         cls.current = cls(directory)
 
-    def test(self, module: Module, mutant: Mutant, last: str) -> Result:
-        try:
-            if not self.shadow.put(mutant.source, mutant.text):
-                return result_of(module, mutant, "invalid")
-            used = 0.0
-            for stage, tests in _stages(module, mutant, last).items():
-                reached = stage
-                run = run_tests(_ROOT, self.shadow.path, tests, _limits(tests))
-                used += run.used
-                if run.outcome == "timeout" and tests not in _USED:
-                    run = self._run_with_patience(mutant, tests)
-                    used += run.used
-                if run.outcome != "passed":
-                    break
-            return result_of(module, mutant, run.outcome, run.by, reached, used)
-        finally:
-            self.shadow.remove(mutant.source)
+    def test(self, module: Module, mutants: list[Mutant], last: str) -> list[Result]:
+        """Test mutants of one module, as many as can be with one compilation."""
+        if not module.is_native:
+            return self._one_by_one(module, mutants, last)
+        text, together = switched(module.originals[mutants[0].source], mutants)
+        alone = [one for one in mutants if one not in together]
+        return self._halved(module, together, last, text) + self._one_by_one(module, alone, last)
 
-    def _run_with_patience(self, mutant: Mutant, tests: tuple[str, ...]) -> Run:
-        """Again, with limits that the original keeps."""
-        self.shadow.remove(mutant.source)
+    def _halved(
+        self, module: Module, mutants: list[Mutant], last: str, text: str | None = None
+    ) -> list[Result]:
+        """Test mutants that can be in one text, in two parts if this one does not compile."""
+        if len(mutants) < 2:
+            return self._one_by_one(module, mutants, last)
+        text = text or switched(module.originals[mutants[0].source], mutants)[0]
+        if self.shadow.put(mutants[0].source, text):
+            return self._results(module, mutants, last, text)
+        half = len(mutants) // 2
+        return self._halved(module, mutants[:half], last) + self._halved(
+            module, mutants[half:], last
+        )
+
+    def _one_by_one(self, module: Module, mutants: list[Mutant], last: str) -> list[Result]:
+        found = []
+        for mutant in mutants:
+            if self.shadow.put(mutant.source, mutant.text):
+                found += self._results(module, [mutant], last, mutant.text)
+            else:
+                found.append(result_of(module, mutant, "invalid"))
+        return found
+
+    def _results(self, module: Module, mutants: list[Mutant], last: str, text: str) -> list[Result]:
+        """Test mutants whose text is in its place; they have the numbers from 1."""
+        try:
+            return [
+                self._result(module, mutant, last, text, number)
+                for number, mutant in enumerate(mutants, 1)
+            ]
+        finally:
+            self.shadow.remove(mutants[0].source)
+
+    def _result(self, module: Module, mutant: Mutant, last: str, text: str, number: int) -> Result:
+        used = 0.0
+        for stage, tests in _stages(module, mutant, last).items():
+            reached = stage
+            run = run_tests(_ROOT, self.shadow.path, tests, _limits(tests), number)
+            used += run.used
+            if run.outcome == "timeout" and tests not in _USED:
+                self.shadow.remove(mutant.source)
+                self._time_original(tests)
+                self.shadow.put(mutant.source, text)
+                run = run_tests(_ROOT, self.shadow.path, tests, _limits(tests), number)
+                used += run.used
+            if run.outcome != "passed":
+                break
+        return result_of(module, mutant, run.outcome, run.by, reached, used)
+
+    def _time_original(self, tests: tuple[str, ...]) -> None:
+        """Know the limits that the original keeps."""
         original = run_tests(_ROOT, self.shadow.path, tests, _SLOW)
         if original.outcome != "passed":
             raise SystemExit(f"tests fail without a mutant:\n{original.output}")
         _USED[tests] = original.used
-        self.shadow.put(mutant.source, mutant.text)
-        return run_tests(_ROOT, self.shadow.path, tests, _limits(tests))
 
     def failing(self, tests: set[str]) -> set[str]:
         """Those of some tests that fail on the original, too."""
@@ -90,7 +129,9 @@ class _Worker:
 
 
 def _limits(tests: tuple[str, ...]) -> Limits:
-    return Limits.after(_USED[tests]) if tests in _USED else _USUAL
+    if tests in _USED:
+        return Limits.after(_USED[tests])
+    return _USUAL_FEW if tests[: len(_FEW)] == _FEW else _USUAL
 
 
 def _stages(module: Module, mutant: Mutant, last: str) -> dict[str, tuple[str, ...]]:
@@ -101,8 +142,8 @@ def _stages(module: Module, mutant: Mutant, last: str) -> dict[str, tuple[str, .
     return {stage: tests[stage] for stage in wanted}
 
 
-def _test(module: Module, mutant: Mutant, last: str) -> Result:
-    return _Worker.current.test(module, mutant, last)
+def _test(module: Module, mutants: list[Mutant], last: str) -> list[Result]:
+    return _Worker.current.test(module, mutants, last)
 
 
 def _arguments() -> argparse.Namespace:
@@ -235,14 +276,26 @@ def _results(
                     yield known
             else:
                 untested.append(mutant)
-        tested = {pool.submit(_test, module, mutant, options.until): mutant for mutant in untested}
+        by_identity = {mutant.identity: mutant for mutant in untested}
+        tested = [
+            pool.submit(_test, module, some, options.until)
+            for some in _shares(module, untested, options.processes)
+        ]
         for future in as_completed(tested):
-            result = future.result()
-            _show(module, tested[future], result)
-            journal.add(result)
-            if result.is_counted:
-                wanted -= 1
-                yield result
+            for result in future.result():
+                _show(module, by_identity[result.mutant], result)
+                journal.add(result)
+                if result.is_counted:
+                    wanted -= 1
+                    yield result
+
+
+def _shares(module: Module, mutants: list[Mutant], processes: int) -> list[list[Mutant]]:
+    """What is tested at a time: a native module is compiled once for as many as possible."""
+    if not module.is_native:
+        return [[mutant] for mutant in mutants]
+    size = max(1, -(-len(mutants) // processes))
+    return [mutants[start : start + size] for start in range(0, len(mutants), size)]
 
 
 def _show(module: Module, mutant: Mutant, result: Result) -> None:

@@ -1,7 +1,7 @@
 """A copy of the installed package in which one module at a time is a mutant.
 
 The copy is made of links, so it costs nothing; it comes first on PYTHONPATH, for the processes that
-tests start too. A native module is compiled as `setup.py` says, but with -O1.
+tests start too. A native module is compiled as `setup.py` says, but with -O0.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def _compile(sources: Path, source: Path, compiled: Path, log: Path) -> None:
     os.environ["CCACHE_DISABLE"] = "1"
     extension, options = settings_of(source)
     flags = [flag for flag in extension.extra_compile_args if not flag.startswith("-O")]
-    extension.extra_compile_args = [*flags, "-O1", "-w"]
+    extension.extra_compile_args = [*flags, "-O0", "-w"]
     options |= {"nthreads": 0, "force": True, "quiet": True, "build_dir": "build"}
     try:
         modules = Cython.Build.cythonize([extension], **options)  # type: ignore[no-untyped-call]

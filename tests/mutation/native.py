@@ -63,7 +63,7 @@ _NO_CODE = ("import", "from", "cimport", "include", "ctypedef", "@")
 
 
 @dataclass(frozen=True, slots=True)
-class _Token:
+class Token:
     kind: str
     text: str
     start: int
@@ -84,7 +84,7 @@ class _Change:
 def mutants(source: str) -> Iterator[tuple[str, str]]:
     """The name of an operator and the whole text after it, for every mutant of a module."""
     seen = {source}
-    lines = list(_lines_with_roles(source))
+    lines = list(lines_with_roles(source))
     unused = _lines_of_checks(source, lines)
     for number, (line, role) in enumerate(lines):
         is_last = number + 1 == len(lines) or lines[number + 1][1] != "code"
@@ -97,8 +97,8 @@ def mutants(source: str) -> Iterator[tuple[str, str]]:
                 yield change.operator, text
 
 
-def _logical_lines(source: str) -> Iterator[list[_Token]]:
-    line: list[_Token] = []
+def _logical_lines(source: str) -> Iterator[list[Token]]:
+    line: list[Token] = []
     depth = 0
     for match in _TOKEN.finditer(source):
         kind = match.lastgroup or ""
@@ -111,16 +111,19 @@ def _logical_lines(source: str) -> Iterator[list[_Token]]:
             continue
         if kind == "operator":
             depth += (match[0] in "([{") - (match[0] in ")]}")
-        line.append(_Token(kind, match[0], match.start()))
+        line.append(Token(kind, match[0], match.start()))
     if line:
         yield line
 
 
-def _lines_with_roles(source: str) -> Iterator[tuple[list[_Token], str]]:
-    """Each line with what it is: "header" of a function, its "code", a "constant"."""
+def lines_with_roles(source: str, *, every: bool = False) -> Iterator[tuple[list[Token], str]]:
+    """Each line with what it is: "header" of a function, its "code", a "constant".
+
+    With `every`, others too, which have no role.
+    """
     blocks: list[tuple[int, str]] = []
     for line in _logical_lines(source):
-        column = _column(source, line)
+        column = column_of(source, line)
         while blocks and blocks[-1][0] >= column:
             blocks.pop()
         inside = blocks[-1][1] if blocks else "module"
@@ -137,11 +140,15 @@ def _lines_with_roles(source: str) -> Iterator[tuple[list[_Token], str]]:
             if "extern" in words:
                 kind = "declaration"
             blocks.append((column, kind))
+            if every:
+                yield line, ""
         elif inside in ("enum", "module") and words[0] not in _NO_CODE:
             yield line, "constant"
+        elif every:
+            yield line, ""
 
 
-def _lines_of_checks(source: str, lines: list[tuple[list[_Token], str]]) -> set[int]:
+def _lines_of_checks(source: str, lines: list[tuple[list[Token], str]]) -> set[int]:
     """What only builds that check themselves run: functions that assert, and who calls them."""
     found: set[int] = set()
     function: list[int] = []
@@ -151,7 +158,7 @@ def _lines_of_checks(source: str, lines: list[tuple[list[_Token], str]]) -> set[
             function, outside = [number], -1
             continue
         function.append(number)
-        column = _column(source, line)
+        column = column_of(source, line)
         if column <= outside:
             outside = -1
         if outside < 0 and [token.text for token in line] == ["if", "MTLMON_CHECKS", ":"]:
@@ -165,11 +172,11 @@ def _lines_of_checks(source: str, lines: list[tuple[list[_Token], str]]) -> set[
     return found
 
 
-def _column(source: str, line: list[_Token]) -> int:
+def column_of(source: str, line: list[Token]) -> int:
     return line[0].start - (source.rfind("\n", 0, line[0].start) + 1)
 
 
-def _says_nothing(line: list[_Token], is_last: bool) -> bool:
+def _says_nothing(line: list[Token], is_last: bool) -> bool:
     """What no test could miss: a text, a success that C would return anyway, and the exception
     for which memory would have to run out."""
     words = [token.text for token in line]
@@ -180,14 +187,14 @@ def _says_nothing(line: list[_Token], is_last: bool) -> bool:
     )
 
 
-def _changes(source: str, line: list[_Token], role: str) -> Iterator[_Change]:
+def _changes(source: str, line: list[Token], role: str) -> Iterator[_Change]:
     yield from _changed_tokens(line, role)
     if role == "code":
         yield from _negated(source, line)
         yield from _dropped(line)
 
 
-def _changed_tokens(line: list[_Token], role: str) -> Iterator[_Change]:
+def _changed_tokens(line: list[Token], role: str) -> Iterator[_Change]:
     casts = _casts(line)
     first = 0
     if line[0].text == "cdef" and role == "code":
@@ -212,7 +219,7 @@ def _changed_tokens(line: list[_Token], role: str) -> Iterator[_Change]:
             yield from _changed_name(line, place)
 
 
-def _changed_name(line: list[_Token], place: int) -> Iterator[_Change]:
+def _changed_name(line: list[Token], place: int) -> Iterator[_Change]:
     token = line[place]
     following = line[place + 1].text if place + 1 < len(line) else ""
     previous = line[place - 1].text if place else ""
@@ -226,7 +233,7 @@ def _changed_name(line: list[_Token], place: int) -> Iterator[_Change]:
         yield _Change("word", token.start, token.end, "not in")
 
 
-def _other_numbers(token: _Token) -> Iterator[_Change]:
+def _other_numbers(token: Token) -> Iterator[_Change]:
     digits = token.text.rstrip("uUlL")
     suffix = token.text[len(digits) :]
     try:
@@ -238,25 +245,25 @@ def _other_numbers(token: _Token) -> Iterator[_Change]:
             yield _Change("number", token.start, token.end, f"{other}{suffix}")
 
 
-def _negated(source: str, line: list[_Token]) -> Iterator[_Change]:
+def _negated(source: str, line: list[Token]) -> Iterator[_Change]:
     if line[0].text in _CONDITIONAL and len(line) > 2:
         stop = line[-1].start if line[-1].text == ":" else line[-1].end
         condition = source[line[1].start : stop]
         yield _Change("negate", line[1].start, stop, f"not ({condition})")
 
 
-def _dropped(line: list[_Token]) -> Iterator[_Change]:
+def _dropped(line: list[Token]) -> Iterator[_Change]:
     if line[-1].text != ":" and line[0].text not in _KEPT:
         yield _Change("drop", line[0].start, line[-1].end, "pass")
 
 
-def _is_operand(token: _Token) -> bool:
+def _is_operand(token: Token) -> bool:
     if token.kind == "name":
         return token.text not in _KEYWORDS
     return token.kind in ("number", "string") or token.text in (")", "]", "}")
 
 
-def _casts(line: list[_Token]) -> set[int]:
+def _casts(line: list[Token]) -> set[int]:
     """The places of `<` and `>` that enclose a type."""
     found: set[int] = set()
     for place, token in enumerate(line):

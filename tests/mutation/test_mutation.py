@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
+import sys
 from itertools import islice
 from pathlib import Path
 
@@ -12,6 +15,7 @@ from tests.mutation import building, native
 from tests.mutation.modules import CORPUS, Module, chosen, find_modules
 from tests.mutation.mutants import make_mutant
 from tests.mutation.results import Equivalents, Journal, folder_table, result_of, score_table
+from tests.mutation.switched import VARIABLE, switched
 from tests.mutation.testing import Limits, run_tests
 from tests.sampling import thinned
 
@@ -68,6 +72,68 @@ def test_native_mutants() -> None:
         ("self.count += count - 1", "pass"),
     }
     assert len(changes(NATIVE, where="Table.grow")) == 12
+
+
+SWITCHED = '''\
+"""A module."""
+from libc.stdint cimport int64_t
+
+cdef int64_t MOST = 9
+
+def bounded(int64_t value, items):
+    cdef int64_t more = value + 1
+    cdef int64_t least = 2, found = 0
+    for number in range(3):
+        if number == 1 and (
+            items
+        ):
+            found += number
+        elif value > MOST:
+            found -= 1
+    while least < 0: least += 2
+    return (found, more,
+            len(items))
+'''
+
+
+def test_many_mutants_are_in_one_text(tmp_path: Path) -> None:
+    """The number from the environment chooses one of them; without it, nothing is changed."""
+    module = Module("bounded", tmp_path, (Path("bounded.pyx"),), ())
+    (tmp_path / "bounded.pyx").write_text(SWITCHED)
+    mutants = module.mutants
+    text, taken = switched(SWITCHED, mutants)
+    assert {one.before for one in mutants if one not in taken} == {
+        "cdef int64_t MOST = 9",
+        "cdef int64_t least = 2, found = 0",
+        "for number in range(3):",
+        "while least < 0: least += 2",
+    }
+    (tmp_path / "bounded.pyx").write_text(text)
+    subprocess.run(
+        [sys.executable, "-m", "Cython.Build.Cythonize", "-3", "-q", "-i", "bounded.pyx"],
+        cwd=tmp_path,
+        check=True,
+    )
+    numbers = {(one.before, one.after): number for number, one in enumerate(taken, 1)}
+
+    def found(number: int) -> str:
+        return subprocess.run(
+            [sys.executable, "-c", "import bounded; print(*bounded.bounded(3, [5]))"],
+            cwd=tmp_path,
+            env=os.environ | {VARIABLE: str(number), "PYTHONPATH": str(tmp_path)},
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout.strip()
+
+    assert found(0) == "1 4 1"
+    for (before, after), expected in {
+        ("cdef int64_t more = value + 1", "cdef int64_t more = value - 1"): "1 2 1",
+        ("found += number", "pass"): "0 4 1",
+        ("if number == 1 and (", "if number == 1 or ("): "3 4 1",
+        ("elif value > MOST:", "elif not (value > MOST):"): "-1 4 1",
+    }.items():
+        assert found(numbers[before, after]) == expected
 
 
 def test_what_only_checking_builds_run_has_no_mutants() -> None:

@@ -13,6 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from tests.mutation.switched import VARIABLE
+
 _TREE = Path(__file__).parents[2]
 # pytest's exit codes for a run that says something of the code: failures, and errors of imports.
 _PASSED, _FAILED, _INTERRUPTED, _INTERNAL = 0, 1, 2, 3
@@ -44,10 +46,13 @@ class Run:
     output: str
 
 
-def run_tests(root: Path, package: Path, tests: tuple[str, ...], limits: Limits) -> Run:
+def run_tests(
+    root: Path, package: Path, tests: tuple[str, ...], limits: Limits, number: int = 0
+) -> Run:
     """Run tests of a tree, up to the first failure, on the package in a directory.
 
-    `tests` may have options of pytest among them.
+    `tests` may have options of pytest among them, and `number` chooses a mutant where the package
+    has several.
     """
     asked = {
         "root": str(root),
@@ -58,6 +63,7 @@ def run_tests(root: Path, package: Path, tests: tuple[str, ...], limits: Limits)
             "PYTHONSAFEPATH": "1",
             "PYTEST_ADDOPTS": "",
             "HYPOTHESIS_PROFILE": "unshrunk",
+            VARIABLE: str(number),
         },
         "seconds": limits.seconds,
         "patience": limits.patience,

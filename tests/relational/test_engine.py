@@ -319,3 +319,19 @@ def test_rows_are_those_of_all_policies_that_read_them_differently() -> None:
     history.push(events)
     latest = [(one.policy, one.time_stamp) for one in history.latest()]
     assert latest == [("again", 2)]
+
+
+def test_time_stamps_that_are_time_points_are_saved_behind_a_row() -> None:
+    def made() -> RelationalEngine:
+        file = parse_policies(f"{_DECLARED}find f: p(x) AND ONCE[0,5] q(x, _)\n")
+        planned = plan(file, analyse(file))
+        return RelationalEngine(planned, planned.texts, is_of_stamps=True)
+
+    engine = made()
+    engine.points.add(3, [(1, [7, 1])])
+    engine.advance()
+    other = made()
+    other.restore(engine.snapshot())
+    other.points.add(8, [(0, [7])])
+    other.advance()
+    assert [cells for *_, cells in other.answers.take()] == [(7,)]

@@ -62,6 +62,23 @@ def test_other_atoms_get_no_rows() -> None:
     assert block.take() == [(1, [])]
 
 
+def test_a_sample_has_as_many_rows_as_are_asked_for() -> None:
+    block = PointBlock(np.array(WIDTHS, np.uint32))
+    rows = [(2, (number,)) for number in range(7)]
+    for stamp, one in enumerate(rows):
+        block.add(stamp, [one])
+    assert block.sample(0) == []
+    # every second of seven, of which there are four
+    assert block.sample(3) == [rows[0], rows[2], rows[4]]
+    assert block.sample(7) == block.sample(99) == rows
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_widths_lie_side_by_side(size: int) -> None:
+    with pytest.raises(ValueError, match="widths have gaps between them"):
+        PointBlock(np.zeros(2 * size, np.uint32)[::2])
+
+
 @given(POINTS, st.integers(0, 3), st.integers(0, 8))
 def test_rows_are_removed_from_time_points(
     points: list[tuple[list[Row], tuple[int, ...]]], atom: int, read: int

@@ -128,4 +128,4 @@ def test_counts_of_text_logs(text: str, tmp_path: Path) -> None:
     violations = run.to_arrow().num_rows
     assert sum(one.false for one in run.counts.values()) == violations > 0
     assert all(one.events == 3 for one in run.counts.values())
-    assert "violation" in run._repr_html_()
+    assert "violation" in (run._repr_html_() or "")

@@ -111,6 +111,35 @@ def test_rows_that_come_late(kind: str, asked: str, files: Any) -> None:
         check_both(*files(policies, rows(seed, late=True)), "--lateness", "4", *asked.split())
 
 
+@pytest.mark.parametrize("options", [{}, {"key": "k"}, {"end_time": "inf"}])
+@pytest.mark.parametrize("kind", ["plain", "variables", "both"])
+def test_counts_of_rows_that_come_late(kind: str, options: Any, files: Any) -> None:
+    """At the end, they are those of the rows in order."""
+    plain = "unit s\nstream few = count[0,5](p)\npolicy w: few < 2\npolicy a: p IMPLIES NEXT q\n"
+    policies = {"plain": plain, "variables": VARIABLES, "both": VARIABLES + plain[7:]}[kind]
+    for seed in thinned(range(3)):
+        rules, log = files(policies, rows(seed, late=True))
+        late = mtlmon.check(rules, log, lateness=9, resolve=True, **options)
+        next(iter(late.batches()))
+        assert sum(one.events for one in late.counts.values())
+        wanted = mtlmon.check(rules, log, sort=True, resolve=True, **options).finish()
+        assert late.finish().counts == wanted.counts
+        assert sum(one.false for one in wanted.counts.values())
+        assert f"{wanted.counts.popitem()[1].events:,}" in (late._repr_html_() or "")
+
+
+def test_counts_of_verdicts_that_may_be_equivalent(files: Any) -> None:
+    _, log = files("", rows(1, late=True))
+    run = mtlmon.check("policy answer: p IMPLIES NEXT q", log, lateness=9).finish()
+    with pytest.raises(mtlmon.RunError, match=r"verdicts of answer may be .*: add resolve=True"):
+        _ = run.counts
+    assert run._repr_html_() is None
+    # past formulas have no such verdicts
+    run = mtlmon.check("policy once: p IMPLIES ONCE q", log, lateness=9).finish()
+    wanted = mtlmon.check("policy once: p IMPLIES ONCE q", log, sort=True).finish()
+    assert run.counts == wanted.counts
+
+
 @pytest.mark.parametrize("asked", ["--wait 5", "--sort", "--consistency strong --lateness 5"])
 def test_rows_that_are_put_in_order(asked: str, files: Any) -> None:
     assert check_both(*files(PLAIN, rows(4, late=True)), *asked.split())

@@ -22,7 +22,7 @@ from tests.cli.process import mtlmon
 from tests.doors import streams_atoms as stream_atoms
 from tests.reference.evaluator import evaluate
 from tests.streams.programs import PERIODS, SCHEMA, Row, StreamText, Texts, Writer, rows
-from tests.tables.begun import events_of, judging_of
+from tests.tables.begun import check_of, events_of
 from tests.traces import EndTime, Event, Prefix
 
 FORMULAS = [
@@ -224,7 +224,7 @@ def long_gap(monkeypatch: pytest.MonkeyPatch, rows: dict[str, list[int]], text: 
     monkeypatch.setattr(stream_atoms, "MOST_TICKS", 1000)
     check = check_log(text, pa.table(rows), end_time="last")
     found = [row["verdict"] for row in check.to_arrow().to_pylist()]
-    assert judging_of(check).check.memory.peak < 40 << 20
+    assert check_of(check).memory.peak < 40 << 20
     return found
 
 

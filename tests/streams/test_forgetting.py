@@ -12,7 +12,7 @@ import pyarrow as pa
 
 import mtlmon
 from tests.doors import checking_idle_keys as idle_keys
-from tests.tables.begun import judging_of
+from tests.tables.begun import check_of
 
 POLICIES = """\
 key k
@@ -47,10 +47,10 @@ def test_forgotten_keys_change_no_verdict(
     rows = _rows(seed)
     kept = mtlmon.check(text, rows)
     expected = sorted(map(str, kept.to_arrow().to_pylist()))
-    assert sum(judging_of(kept).check.keys_forgotten) == 0
+    assert sum(check_of(kept).keys_forgotten) == 0
     monkeypatch.setattr(idle_keys, "_IDLE_KEYS", 8)
     reader = pa.RecordBatchReader.from_batches(rows.schema, rows.to_batches(max_chunksize=50))
     forgetting = mtlmon.check(text, reader)
     found = sorted(map(str, forgetting.to_arrow().to_pylist()))
     assert found == expected
-    assert (judging_of(forgetting).check.keys_forgotten[0] > 0) is forgets
+    assert (check_of(forgetting).keys_forgotten[0] > 0) is forgets

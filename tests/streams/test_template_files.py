@@ -20,7 +20,7 @@ from tests.doors import checking_idle_keys as idle_keys
 from tests.doors import streams_instances as instances_module
 from tests.streams.programs import all_ticks_computed
 from tests.streams.test_files import write
-from tests.tables.begun import judging_of
+from tests.tables.begun import check_of
 
 Row = dict[str, Any]
 
@@ -271,7 +271,7 @@ def test_forgotten_keys_change_no_verdict(text: str, monkeypatch: pytest.MonkeyP
     table = pa.Table.from_pylist(rows)
     kept = check_log(text, table)
     wanted = sorted(map(str, kept.to_arrow().to_pylist()))
-    assert sum(judging_of(kept).check.keys_forgotten) == 0
+    assert sum(check_of(kept).keys_forgotten) == 0
     monkeypatch.setattr(idle_keys, "_IDLE_KEYS", 8)
     reader = pa.RecordBatchReader.from_batches(table.schema, table.to_batches(max_chunksize=50))
     forgetting = check_log(text, reader)

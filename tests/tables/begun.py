@@ -14,6 +14,11 @@ def judging_of(run: mtlmon.Run) -> Any:
     return judging
 
 
+def check_of(run: mtlmon.Run) -> Any:
+    """What checks the policies without variables of a run."""
+    return judging_of(run).pace.check
+
+
 def events_of(run: mtlmon.Run) -> Any:
     """The events that the rows of a run are read as."""
     return judging_of(run).source

@@ -107,12 +107,13 @@ class PointHistory:
 
     Attributes:
         plan: as given.
+        by_stamp: as given.
+        conditional: as given.
         arrivals: gets the next time-points.
-        told_below: a time below which `found_at` is not asked any more; None for that below which
-            answers are final.
+        told_below: a time below which `found_at` is not asked any more.
     """
 
-    told_below: int | None = None
+    told_below = 0
 
     def __init__(
         self,
@@ -135,7 +136,7 @@ class PointHistory:
         self._listener = listener
         self._equality = equality
         self._corrects = corrects or equality
-        self._by_stamp = by_stamp
+        self.by_stamp = by_stamp
         self._wants_holding = wants_holding
         self._prepare = prepare
         # the texts of the plan, and those that were kept last
@@ -145,7 +146,7 @@ class PointHistory:
             leader = LeadingHistory(lateness=lateness, wait=wait, equality=equality)
             admission = EventAdmission(leader, lateness)
         self._admission = admission
-        self._conditional = tuple(conditional)
+        self.conditional = tuple(conditional)
         # the events that have no names yet, by their numbers among all rows
         self._pool = self._block()
         self._pooled = np.empty(0, np.uint64)
@@ -284,7 +285,7 @@ class PointHistory:
         order = order[np.argsort(placed["time_stamp"][order], kind="stable")]
         held = admitted.held
         if held is None:
-            held = np.empty((len(placed), len(self._conditional)), np.bool_)
+            held = np.empty((len(placed), len(self.conditional)), np.bool_)
         placed, held = placed[order], held[order]
         places = np.searchsorted(self._pooled, placed["number"])
         for _, passed in found:
@@ -377,7 +378,7 @@ class PointHistory:
         final = self.final_below()
         forgotten = self.chunked.forget(bound)
         if self._keeps_found:
-            first = final if self.told_below is None else min(final, self.told_below)
+            first = min(final, self.told_below)
             every = [*self._found, *forgotten]
             self._found = dict.fromkeys(row for row in every if row[3] != HOLDS and row[1] >= first)
         if any(row[1] < final for row in self._withdrawn):
@@ -468,7 +469,7 @@ class PointHistory:
             times = np.frombuffer(stamps, np.int64)
             places = np.arange(len(times), dtype=np.uint32)
             marks = np.frombuffer(conditional, np.bool_)
-            marks = marks.reshape(len(times), len(self._conditional))
+            marks = marks.reshape(len(times), len(self.conditional))
             held = Timed(block, places, times, np.frombuffer(offsets, np.uint64), marks)
             if (
                 not np.array_equal(_stamps_of(block), times)

@@ -108,11 +108,3 @@ class ChangedAnswerLines:
             *fields, rest = line.split(b"\t", self._fields)
             lines.append(b"\t".join([*fields, b"%b%b\n" % (_MARKS[one.change], rest)]))
         return lines
-
-    def bound(self, time_stamp: int) -> bytes:
-        """Return the line that says that all below a time is final."""
-        times = self._times
-        if times is None or times.is_plain:
-            return b"!@%d\n" % time_stamp
-        (text,) = times.texts([time_stamp])
-        return f"!@{text}\n".encode()

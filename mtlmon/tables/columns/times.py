@@ -6,7 +6,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from functools import partial
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -246,6 +246,23 @@ class Times:
         known before the first time.
         """
         return self._zone is not None or self._notation not in ("number", "iso")
+
+    def state(self) -> list[object]:
+        """Return how times are written, by the rows so far, for `restore`; JSON can write it.
+
+        Raises:
+            MtlmonError: what a time means depends on the times before it.
+        """
+        if self._zone is not None or isinstance(self._notation, TimeFormat):
+            raise MtlmonError(
+                "no snapshot where the meaning of a time may depend on the rows before: give times "
+                "as datetime objects or numbers, without time_zone and time_format"
+            )
+        return [self._notation, self._is_number]
+
+    def restore(self, state: Any) -> None:
+        """Go on from a state."""
+        self._notation, self._is_number = state
 
     def of_another(self, unit: str) -> Times:
         """Return a reader for another column of times of ISO 8601 in the same time zone."""

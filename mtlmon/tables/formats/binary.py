@@ -10,10 +10,13 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import ipc, parquet
 
+from mtlmon.checking.sources import Pause
 from mtlmon.errors import TableError
 from mtlmon.tables.columns.arrow_text import is_readable, is_text, without_views
 from mtlmon.tables.formats.blocks import Block
 from mtlmon.tables.formats.files import STANDARD_INPUT
+from mtlmon.tables.formats.type_texts import types_of, types_text
+from mtlmon.tables.given import GivenRows, NewRows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -56,6 +59,14 @@ class BinaryReader:
             if any(map(pa.types.is_floating, types)) and any(map(pa.types.is_integer, types)):
                 self._types[name] = pa.float64()
 
+    def state(self) -> str:
+        """Return the types that columns have, for `restore`."""
+        return types_text(self._types)
+
+    def restore(self, state: str) -> None:
+        """Let columns have types that they had for another reader."""
+        self._types = types_of(state)
+
     def blocks(self, file: TableFile, stream: ByteStream) -> Iterator[Block]:
         """Read the rows of a file.
 
@@ -66,16 +77,48 @@ class BinaryReader:
         batches = self._parquet if file.format == "parquet" else self._arrow
         yield from self._parts(batches(file, stream), file.name, file.format)
 
-    def object_blocks(self, table: TableObject) -> Iterator[Block]:
-        """Read the rows of another library's table.
+    def object_blocks(self, table: TableObject) -> Iterator[Block | Pause]:
+        """Read the rows of another library's table, or those that are given as they come.
 
         Raises:
             TableError: the table does not export its rows; or a column is missing, or has another
                 type than in the previous tables.
         """
+        if isinstance(table.table, GivenRows):
+            yield from self._given(table.table)
+            return
         yield from self._parts(self._handed_on(table), table.name, "a table of Arrow")
 
-    def _parts(self, batches: Iterator[pa.RecordBatch], name: str, format: str) -> Iterator[Block]:
+    def _given(self, given: GivenRows) -> Iterator[Block | Pause]:
+        """Read rows as they are given."""
+        new = NewRows(given, self._selection)
+        names, schema = list(self._selection.names), None
+        for item in given.items():
+            if isinstance(item, Pause):
+                yield item
+                continue
+            if isinstance(item, pa.RecordBatch):
+                if schema is None or not item.schema.equals(schema):
+                    schema = item.schema
+                    self._require(schema, given.name)
+                given.unseen = set()
+                batch = item.select(names)
+                if not batch.num_rows:
+                    # the types of its columns count
+                    empty = self._cast(batch, given.name, is_given=True)
+                    yield Block(empty, given.name, 1, None)
+                parts = self._parts(iter([batch]), given.name, "a table of Arrow", is_given=True)
+                for block in parts:
+                    yield block._replace(first_row=given.count + 1)
+                    given.count += block.batch.num_rows
+                continue
+            batch = self._cast(new.columns(item), given.name, is_given=True)
+            first, given.count = given.count + 1, given.count + batch.num_rows
+            yield Block(batch, given.name, first, None, new.absent())
+
+    def _parts(
+        self, batches: Iterator[pa.RecordBatch], name: str, format: str, *, is_given: bool = False
+    ) -> Iterator[Block]:
         """Split the rows into blocks that are not too large."""
         row = 1
         try:
@@ -83,7 +126,7 @@ class BinaryReader:
                 # Data that is read natively must be in place too, and texts must be UTF-8.
                 batch.validate(full=True)
                 for first in range(0, batch.num_rows, _ROWS):
-                    part = self._cast(batch.slice(first, _ROWS), name)
+                    part = self._cast(batch.slice(first, _ROWS), name, is_given=is_given)
                     yield Block(part, name, row, None)
                     row += part.num_rows
         except TableError:
@@ -172,8 +215,12 @@ class BinaryReader:
         elif stream.is_regular and source.read(1):
             raise pa.ArrowInvalid("there are more bytes after the end of the stream")
 
-    def _cast(self, batch: pa.RecordBatch, path: str) -> pa.RecordBatch:
-        """Convert the columns for further processing: predicates' columns get their first types."""
+    def _cast(self, batch: pa.RecordBatch, path: str, *, is_given: bool = False) -> pa.RecordBatch:
+        """Convert the columns for further processing: predicates' columns get their first types.
+
+        Rows that are given one by one do not tell at first that integers are among floats, so such
+        columns become floats, as they do in JSON lines.
+        """
         columns = [without_views(column) for column in batch.columns]
         names = batch.schema.names
         for place, column in enumerate(columns):
@@ -184,8 +231,10 @@ class BinaryReader:
             place = names.index(name)
             column = columns[place]
             known = self._types.get(name, column.type)
-            if pa.types.is_null(known):
+            if pa.types.is_null(known) or (is_given and _is_wider(column.type, known)):
                 known = column.type
+            if is_given and self._selection.declared.get(name) == "float":
+                known = pa.float64()
             self._types[name] = known
             if column.type != known:
                 try:
@@ -195,11 +244,16 @@ class BinaryReader:
                 except pa.ArrowException:
                     raise TableError(
                         f"of type {column.type}, but of type {known} before: make the types of "
-                        "this column the same in all files",
+                        f"this column the same in all {'rows' if is_given else 'files'}",
                         path=path,
                         column=name,
                     ) from None
         return pa.RecordBatch.from_arrays(columns, names)
+
+
+def _is_wider(found: pa.DataType, known: pa.DataType) -> bool:
+    """Whether a column of integers becomes one of floats."""
+    return bool(pa.types.is_floating(found) and pa.types.is_integer(known))
 
 
 def _are_alike(kind: pa.DataType, known: pa.DataType) -> bool:

@@ -26,6 +26,7 @@ from mtlmon.support.table_formats import (
     may_be_compressed,
     table_format,
 )
+from mtlmon.tables.given import GivenRows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -131,7 +132,7 @@ class TableObject(NamedTuple):
     """A table of a library that exports its rows through Arrow.
 
     Attributes:
-        table: an object with `__arrow_c_stream__`.
+        table: an object with `__arrow_c_stream__`; or `GivenRows`, which come one by one.
         name: the name of the table in messages.
     """
 
@@ -172,6 +173,8 @@ def table_sources(
     for table in tables:
         if isinstance(table, str | os.PathLike):
             found += table_files(table, format, option_names)
+        elif isinstance(table, GivenRows):
+            found.append(TableObject(table, table.name))
         elif hasattr(table, "__arrow_c_stream__"):
             found.append(TableObject(table, f"<{type(table).__name__}>"))
         elif hasattr(table, "collect_batches"):

@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from functools import partial
 from random import Random
+from types import SimpleNamespace
 
 import pytest
 
-from tests.doors import FirstAnswer, from_cell, plan, valid_analysis
+from tests.doors import (
+    ChangedAnswers,
+    FinalBound,
+    FirstAnswer,
+    FirstViolation,
+    PointHistory,
+    from_cell,
+    plan,
+    valid_analysis,
+)
 from tests.reference.late_relations import Answer, known_after
 from tests.relational.correcting.comparing import (
     POLICIES,
@@ -50,14 +60,22 @@ def test_the_first_violation_is_that_of_the_reference(text: str, ids: bool) -> N
             keeps_found=True,
             sweeps=seed % 2 == 0,
         )
-        history, first = make(), FirstAnswer([False] * len(names))
-        found = []
+
+        def first_of(history: PointHistory) -> FirstViolation:
+            check = SimpleNamespace(history=history, revision=0)
+            return FirstViolation([FirstAnswer([False] * len(names), check)])
+
+        history = make()
+        first = first_of(history)
         arrivals = [arrival for batch in batches for arrival in batch]
         for batch in batches:
             push(history, batch)
-            found = first.below(history.final_below(), history)
+            rows = first.take(
+                [ChangedAnswers(history.changes(), 0), FinalBound(history.final_below())]
+            )
             made = history.plan
             told: set[Answer] = set()
+            found = [one for row in rows if isinstance(row, ChangedAnswers) for one in row.changes]
             for one in found:
                 policy = made.named_policies[one.policy]
                 pairs = zip(one.cells, policy.kinds, strict=True)
@@ -65,12 +83,12 @@ def test_the_first_violation_is_that_of_the_reference(text: str, ids: bool) -> N
                 told.add((policy.name, one.time_stamp, one.offset, True, values))
             if first.is_known:
                 break
-            history.changes()
             if random.random() < 0.2:
-                snapshot, parts = history.snapshot(), first.parts()
-                history, first = make(), FirstAnswer([False] * len(names))
+                snapshot, known_first = history.snapshot(), first.snapshot()
+                history = make()
+                first = first_of(history)
                 history.restore(snapshot)
-                first.restore(parts)
+                first.restore(known_first)
         known = known_after(file, arrivals, lateness, 10**6)
         violations = [one for one in known.answers if one[3]]
         if not first.is_known:

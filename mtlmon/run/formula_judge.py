@@ -1,0 +1,336 @@
+"""The policies without variables of a run: a `LogCheck`, its output and its findings."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from functools import partial
+from typing import TYPE_CHECKING, cast
+
+from mtlmon.errors import SnapshotError
+from mtlmon.run.endings import never_triggered, note_waiting, tell_untriggered, untriggered
+from mtlmon.run.failure import RunError
+from mtlmon.run.judges import SMALLEST_STEP_EVENTS, Judge, NoWriter
+from mtlmon.run.report import counts_table, is_violated, key_rows, plural, policy_remarks
+from mtlmon.run.snapshot_parts import POLICIES, damaged, joined_parts, split_parts
+from mtlmon.run.table_output import continue_table
+from mtlmon.syntax.report import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from mtlmon.checking import LogCheck, TextLog
+    from mtlmon.checking.counts import PolicyCounts
+    from mtlmon.checking.explaining import Violation
+    from mtlmon.checking.outputs import Output
+    from mtlmon.checking.row_files import RowPlace
+    from mtlmon.checking.text_logs import TextBatch
+    from mtlmon.drive.native import VerdictRows
+    from mtlmon.reporting import PolicyReport, Run
+    from mtlmon.run.explaining import Explanations
+    from mtlmon.run.files import Writer
+    from mtlmon.run.findings import Findings
+    from mtlmon.run.judges import Point
+    from mtlmon.run.people import Outcome
+    from mtlmon.run.pump import EndTime
+    from mtlmon.run.spec import RunSpec
+    from mtlmon.tables import TableEvents
+    from mtlmon.tables.event_batch import EventBatch
+    from mtlmon.tables.outputs import BatchOutput
+    from mtlmon.tables.verdicts import VerdictTable
+    from mtlmon.tables.violations import Judged
+
+    Source = TextLog | TableEvents
+
+__all__ = ["FormulaJudge"]
+
+LEAST_PARTS = 3
+"""How many parts a snapshot has at least."""
+
+
+class FormulaJudge(Judge):
+    """Checks policies without variables, and converts the verdicts to bytes.
+
+    Args:
+        check: the check that monitors the events.
+        source: the log.
+        output: converts verdicts to bytes; None if no verdicts are wanted.
+        findings: collects violations for explanations and the report; None if neither is wanted.
+        again: opens the log once more, for these.
+        options: the options of the run.
+    """
+
+    def __init__(
+        self,
+        check: LogCheck,
+        source: Source,
+        output: Output | None,
+        findings: Findings | None,
+        again: Callable[[], Source],
+        options: RunSpec,
+    ) -> None:
+        self.check = check
+        self.memory = check.memory
+        self.source = source
+        self.output = output
+        self.findings = findings
+        self.again = again
+        self.options = options
+        self._writer: Writer = NoWriter() if output is None else output.writer
+        if output is not None and output.lines is not None:
+            check.deliver_to(output.lines)
+
+    @property
+    def is_stopped(self) -> bool:
+        return self.check.is_stopped
+
+    @property
+    def position(self) -> int:
+        return self.check.position
+
+    @property
+    def event_count(self) -> int:
+        return self.check.event_count
+
+    @property
+    def keys_forgotten(self) -> int:
+        return sum(self.check.keys_forgotten)
+
+    @property
+    def writer(self) -> Writer:
+        return self._writer
+
+    # ---- the work --------------------------------------------------------------------------
+
+    def feed(self, batch: TextBatch | EventBatch, cuts: Sequence[int]) -> Iterator[None]:
+        return self.check.feed(batch, self.source, cuts)
+
+    def take(self, position: int | None) -> None:
+        if self.findings is not None:
+            self.findings.take()
+        if self.output is not None and len(self.check.verdicts):
+            self.output.put(self.check.verdicts)
+
+    def next_due(self, limit: int) -> int:
+        return self.check.next_due(self.source, limit)
+
+    def pass_time(self, time_stamp: int) -> Iterator[None]:
+        return self.check.pass_time(self.source, time_stamp)
+
+    def end(self, end_time: EndTime) -> Iterator[None]:
+        if not self.check.is_stopped:
+            yield from self.check.end(self.source, end_time)
+
+    def finish(self) -> None:
+        if self.output is not None:
+            self.output.close()
+
+    def close(self) -> None:
+        self.check.close()
+
+    def work_in_small_steps(self, events: int) -> None:
+        self.check.slice_events = min(self.check.slice_events, max(SMALLEST_STEP_EVENTS, events))
+
+    # ---- the first violation ---------------------------------------------------------------
+
+    @property
+    def first_point(self) -> Point | None:
+        first = self.check.first
+        return None if first is None else (first.time_stamp, first.offset)
+
+    def can_precede(self, point: Point, parts: int, *, or_meet: bool, seen: int) -> bool:
+        check = self.check
+        if check.position < seen and not check.is_stopped:
+            return True
+        has_keys = any(table is not None for table in self.source.key_tables)
+        if (has_keys or check.has_ticks) and check.clock is not None and check.clock <= point[0]:
+            # another row or tick of the time-stamp may still violate a policy
+            return True
+        known = [one[:parts] for one in (check.earliest_pending, self.first_point) if one]
+        return any(one < point[:parts] or (or_meet and one == point[:parts]) for one in known)
+
+    def forget_untaken(self) -> None:
+        if self.check.row_tracker is not None:
+            self.check.row_tracker.found(self.check.verdicts)
+
+    def hold_first(self) -> None:
+        self.check.tells_first = False
+
+    def tell_first(self) -> None:
+        self.check.tell_first()
+
+    def open_first(self) -> tuple[str, str] | None:
+        if self.check.open_first is None:
+            return None
+        first, earliest = self.check.open_first
+        return (
+            f"{first.time_stamp}:{first.offset} is false",
+            f"a time-point of time-stamp {earliest}",
+        )
+
+    # ---- what is told ----------------------------------------------------------------------
+
+    @property
+    def counts(self) -> dict[str | None, PolicyCounts]:
+        names = (policy.name for policy in self.check.policies)
+        return dict(zip(names, self.check.counts, strict=True))
+
+    def judged(self) -> Judged:
+        from mtlmon.tables.violations import Judged
+
+        table = cast("VerdictTable", cast("BatchOutput[VerdictRows]", self.output).table)
+        return Judged(self.check.policies, table.message, keys=table.key_columns)
+
+    def require_violations(self) -> None:
+        if not self.check.has_all_violations:
+            raise RunError(
+                "violations() needs the verdict of every row, also where it follows from an "
+                "equivalence: add resolve=True, or mode='naive', and leave out verdicts='none'"
+            )
+
+    def has_violation(self) -> bool:
+        check = self.check
+        return any(
+            is_violated(policy, counts, triggered)
+            for policy, counts, triggered in zip(
+                check.policies, check.counts, check.triggered, strict=True
+            )
+            if policy.is_at_least(self.options.judging.fail_on)
+        )
+
+    def is_vacuous(self) -> bool:
+        return bool(never_triggered(self.check))
+
+    def outcome(self) -> Outcome:
+        from mtlmon.run.people import outcome_of
+
+        return outcome_of(self.check)
+
+    def report_end(self, *, is_complete: bool) -> None:
+        host = self.options.host
+        if is_complete:
+            note_waiting(self.source.waiting_rows, self.source.row_name, host)
+        if self.options.judging.fail_on_vacuous:
+            for name in never_triggered(self.check):
+                host.note(f"{name} was never triggered (--fail-on-vacuous)")
+        undecided = sum(counts.undecided for counts in self.check.counts)
+        if is_complete and self.options.judging.resolve and undecided:
+            points = plural(undecided, "time-point")
+            host.note(f"{points} undecided at the end of the log (see --end-time)")
+
+    def tell_untriggered(self) -> None:
+        tell_untriggered(untriggered(self.check), self.options)
+
+    def log_rows(self, events: tuple[str, int, str]) -> list[tuple[str, int, str]]:
+        return [events]
+
+    def own_rows(self) -> list[tuple[str, int, str]]:
+        return key_rows(self.check, self.source)
+
+    def tallies(self) -> tuple[list[tuple[str, int, str]], str]:
+        policies, counts = self.check.policies, self.check.counts
+        used = policy_remarks(self.check)
+        if len(counts) == 1 and not policies[0].text:
+            ((_, true, false),) = counts
+            undecided = counts[0].undecided
+            return [("true", true, ""), ("false", false, ""), ("undecided", undecided, "")], used
+        cells = [["policy", "true", "false", "undecided"]]
+        cells += [
+            [visible(policy.name or ""), f"{one.true:,}", f"{one.false:,}", f"{one.undecided:,}"]
+            for policy, one in zip(policies, counts, strict=True)
+        ]
+        return [], f"\n\n{counts_table(cells, [visible(policy.text) for policy in policies])}{used}"
+
+    # ---- violations that are collected -----------------------------------------------------
+
+    def chosen(self) -> Sequence[Violation]:
+        assert self.findings is not None
+        return self.findings.chosen
+
+    @property
+    def total(self) -> int:
+        return 0 if self.findings is None else self.findings.total
+
+    def explained(self, chosen: Sequence[Violation]) -> Iterator[Callable[[Explanations], None]]:
+        if not chosen:
+            return
+        assert self.findings is not None
+        with closing(self.again()) as log:
+            found = dict(self.findings.explained(list(chosen), log))
+        for violation in chosen:
+            yield partial(
+                self.findings.add_explanation, violation=violation, proof=found[violation]
+            )
+
+    def places_of(self, chosen: Sequence[Violation]) -> list[RowPlace | None]:
+        if not chosen:
+            return []
+        from mtlmon.run.context import rows_of_violations
+
+        with closing(self.again()) as log:
+            rows = rows_of_violations(self.check, chosen, log)
+        return [rows.of(one) for one in chosen]
+
+    def run_facts(self, seconds: float, *, is_interrupted: bool) -> Run:
+        assert self.findings is not None
+        return self.findings.run(seconds, is_interrupted=is_interrupted)
+
+    def remarks(self, *, is_interrupted: bool) -> Iterator[str]:
+        assert self.findings is not None
+        return self.findings.remarks(is_interrupted=is_interrupted)
+
+    def reports(self) -> list[PolicyReport]:
+        assert self.findings is not None
+        return self.findings.reports(self.again)
+
+    # ---- checkpoints -----------------------------------------------------------------------
+
+    @property
+    def is_settled(self) -> bool:
+        # not between the ticks before a row
+        return not self.check.is_within_row
+
+    def snapshot(self) -> bytes:
+        """Return the settings, check, keys and findings as bytes for `restore`."""
+        findings = None if self.findings is None else self.findings.snapshot()
+        settings = [value for _, value in self.settings()]
+        parts = [
+            json.dumps(settings).encode(),
+            self.check.snapshot(),
+            json.dumps(findings).encode(),
+            *(b"" if keys is None else keys.snapshot() for keys in self.source.key_tables),
+        ]
+        return joined_parts(POLICIES, parts)
+
+    def restore(self, snapshot: bytes, output_size: int) -> None:
+        settings, check, findings, *tables = split_parts(snapshot, POLICIES, LEAST_PARTS)
+        for (what, value), before in zip(self.settings(), json.loads(settings), strict=True):
+            if value != before:
+                raise SnapshotError(f"it was made {what}")
+        self.check.restore(check)
+        if self.check.needs_all_ticks:
+            self.source.only_due_ticks(False)
+        if len(tables) != len(self.source.key_tables):
+            raise damaged()
+        counts = self.check.key_counts
+        for keys, table, count in zip(self.source.key_tables, tables, counts, strict=True):
+            if keys is not None:
+                keys.restore(table)
+                if len(keys) < count:
+                    raise damaged()
+        if self.findings is not None:
+            self.findings.restore(json.loads(findings))
+        continue_table(self.output, output_size, self.options)
+
+    def settings(self) -> list[tuple[str, object]]:
+        """Return the settings that must not change, each with the words for an error message."""
+        options = self.options
+        return [
+            (
+                "from tables" if not options.log.is_table else "from a text log",
+                options.log.is_table,
+            ),
+            *options.output.settings,
+            *options.reporting.settings,
+            ("with other keys", list(map(list, self.check.partitions.columns))),
+        ]

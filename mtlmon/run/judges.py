@@ -1,0 +1,355 @@
+"""What judges the events of a log: the policies of a file that are evaluated in one way.
+
+Those without variables are formulas (`formula_judge`), those with variables are relational
+(`relation_judge`). A run has a list of judges, in the order in which they tell what an event has
+answered. The first one sets the pace: the others take each batch before it, and hold their answers
+back until it has come as far. So lines come event by event, whatever the batches are.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import Any
+
+    from mtlmon.checking.counts import PolicyCounts
+    from mtlmon.checking.row_files import RowPlace
+    from mtlmon.checking.text_logs import TextBatch
+    from mtlmon.engine.native import MemoryLimit
+    from mtlmon.errors import MtlmonError
+    from mtlmon.reporting import PolicyReport, Run
+    from mtlmon.run.explaining import Explanations
+    from mtlmon.run.files import Writer
+    from mtlmon.run.people import Outcome
+    from mtlmon.run.pump import EndTime
+    from mtlmon.tables.event_batch import EventBatch
+    from mtlmon.tables.violations import Judged
+
+    # a time-stamp and an offset
+    Point = tuple[int, int]
+
+__all__ = ["SMALLEST_STEP_EVENTS", "FirstOfAll", "Judge", "NoWriter"]
+
+
+SMALLEST_STEP_EVENTS = 1 << 8
+
+
+class NoWriter:
+    """Stands in for a writer when no verdicts are wanted; it is always empty."""
+
+    def __len__(self) -> int:
+        return 0
+
+    def take(self) -> bytes:
+        return b""
+
+    def flush(self, file_descriptor: int, /) -> None:
+        """Write nothing."""
+
+
+class Judge(Protocol):
+    """Some policies of a file, which take the events of a log.
+
+    Attributes:
+        is_stopped: whether nothing more is needed, as the first violation is known.
+        position: how many events have been taken, in this and all earlier runs.
+        error: what `take_ahead` has failed at.
+        event_word: what events are called.
+        memory: the memory limit of the run.
+    """
+
+    error: MtlmonError | None = None
+    event_word: str = "event"
+    memory: MemoryLimit
+
+    # ---- the work --------------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def is_stopped(self) -> bool: ...
+
+    @property
+    @abstractmethod
+    def position(self) -> int: ...
+
+    @property
+    def event_count(self) -> int:
+        """How many events count for what is told."""
+        return self.position
+
+    @property
+    def keys_forgotten(self) -> int:
+        """How many keys had nothing left to remember."""
+        return 0
+
+    @property
+    @abstractmethod
+    def writer(self) -> Writer:
+        """What has the bytes of answers that have been taken."""
+
+    @abstractmethod
+    def feed(self, batch: TextBatch | EventBatch, cuts: Sequence[int]) -> Iterator[None]:
+        """Take a batch; yield now and then, and after so many of its events."""
+
+    def take_ahead(
+        self, batch: TextBatch | EventBatch, position: int
+    ) -> tuple[list[int], int | None]:
+        """Take a batch at once, and hold answers back.
+
+        Args:
+            batch: the batch.
+            position: how many events come before it.
+
+        Returns:
+            After how many of its events there are answers, and how many come before the one that
+            this has failed at, if it has. `error` says why, then.
+        """
+        for _ in self.feed(batch, ()):
+            pass
+        return [], None
+
+    @abstractmethod
+    def take(self, position: int | None) -> None:
+        """Convert to bytes what the first events of the log have answered, or all."""
+
+    def complete(self) -> Iterator[None]:
+        """Take in what waits for other rows of the last time-stamp, as none come."""
+        return iter(())
+
+    @abstractmethod
+    def next_due(self, limit: int) -> int:
+        """Return a time before which time alone decides nothing, up to a limit."""
+
+    @abstractmethod
+    def pass_time(self, time_stamp: int) -> Iterator[None]:
+        """Declare that no later event is below a time."""
+
+    @abstractmethod
+    def end(self, end_time: EndTime) -> Iterator[None]:
+        """End the log, unless this has stopped; yield now and then."""
+
+    def know_columns(self) -> None:
+        """Get to know the columns of a table, although the log may have no rows."""
+        return None
+
+    @abstractmethod
+    def finish(self) -> None:
+        """Write the end of the file to the writer, once all answers have been taken."""
+
+    def close(self) -> None:
+        """Release what is held for reading."""
+        return None
+
+    @abstractmethod
+    def work_in_small_steps(self, events: int) -> None:
+        """Yield after about this many events."""
+
+    # ---- the first violation ---------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def first_point(self) -> Point | None:
+        """The earliest violation found so far, if only the first one is wanted; or None."""
+
+    @property
+    def events_to_first(self) -> int:
+        """How many events of the log it took to find it; 0 if that says nothing to others."""
+        return 0
+
+    @abstractmethod
+    def can_precede(self, point: Point, parts: int, *, or_meet: bool, seen: int) -> bool:
+        """Whether a violation may still be found that comes before a time-point.
+
+        Args:
+            point: the time-point.
+            parts: how much of a time-point is compared: 1 for the time-stamp alone.
+            or_meet: whether one at the time-point comes before it as well.
+            seen: how many events it took to find the violation at the time-point.
+        """
+
+    def forget_untaken(self) -> None:
+        """Forget the rows of answers that nobody takes before the first violation is known."""
+        return None
+
+    @abstractmethod
+    def hold_first(self) -> None:
+        """Do not tell the first violation before `tell_first`, as it may not be that of all."""
+
+    @abstractmethod
+    def tell_first(self) -> None:
+        """Put the first violation among the answers."""
+
+    @abstractmethod
+    def open_first(self) -> tuple[str, str] | None:
+        """Return the earliest violation and what is undecided before it, in words; or None."""
+
+    # ---- what is told ----------------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def counts(self) -> dict[str | None, PolicyCounts]:
+        """How many time-points are true, false and undecided so far, by the name of the policy."""
+
+    @abstractmethod
+    def judged(self) -> Judged:
+        """Return what batches of answers are about."""
+
+    def require_violations(self) -> None:
+        """Raise RunError if violations can be in other answers."""
+        return None
+
+    @abstractmethod
+    def has_violation(self) -> bool:
+        """Whether a policy that matters is violated more often than it may be."""
+
+    @abstractmethod
+    def is_vacuous(self) -> bool:
+        """Whether the left side of a policy held nowhere."""
+
+    @abstractmethod
+    def outcome(self) -> Outcome:
+        """Return what came out of a run over the whole log."""
+
+    @abstractmethod
+    def report_end(self, *, is_complete: bool) -> None:
+        """Mention what the answers do not show, after a log that was read to its end or not."""
+
+    @abstractmethod
+    def tell_untriggered(self) -> None:
+        """Warn of policies that were never triggered, or raise an error, as a program has asked."""
+
+    @abstractmethod
+    def log_rows(self, events: tuple[str, int, str]) -> list[tuple[str, int, str]]:
+        """Return the first rows of a summary, if this sets the pace; `events` is the first one."""
+
+    @abstractmethod
+    def own_rows(self) -> list[tuple[str, int, str]]:
+        """Return more rows of a summary."""
+
+    @abstractmethod
+    def tallies(self) -> tuple[list[tuple[str, int, str]], str]:
+        """Return the counts of policies for a summary: as its last rows, and as text below."""
+
+    # ---- violations that are collected -----------------------------------------------------
+
+    @abstractmethod
+    def chosen(self) -> Sequence[Any]:
+        """Return the first violations, in order."""
+
+    @property
+    @abstractmethod
+    def total(self) -> int:
+        """How many violations there are."""
+
+    @abstractmethod
+    def explained(self, chosen: Sequence[Any]) -> Iterator[Callable[[Explanations], None]]:
+        """Read the log again; yield what adds the explanation of each of some violations."""
+
+    @abstractmethod
+    def places_of(self, chosen: Sequence[Any]) -> list[RowPlace | None]:
+        """Return the rows of violations; None for one that is about no row."""
+
+    @abstractmethod
+    def run_facts(self, seconds: float, *, is_interrupted: bool) -> Run:
+        """Return what a report says of the run, which took so many seconds."""
+
+    @abstractmethod
+    def remarks(self, *, is_interrupted: bool) -> Iterator[str]:
+        """Yield the remarks of a report about the run as a whole."""
+
+    @abstractmethod
+    def reports(self) -> list[PolicyReport]:
+        """Return the results of the policies for a report."""
+
+    # ---- checkpoints -----------------------------------------------------------------------
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether there can be a snapshot between two steps."""
+        return True
+
+    @abstractmethod
+    def snapshot(self) -> bytes:
+        """Return the state as bytes for `restore`."""
+
+    @abstractmethod
+    def restore(self, snapshot: bytes, output_size: int) -> None:
+        """Continue from a snapshot of a run that has written so many bytes.
+
+        Raises:
+            SnapshotError: the snapshot is damaged, or belongs to other policies or options.
+        """
+
+    def go_on(self, event_count: int) -> None:
+        """Continue behind so many events, once the log is there."""
+        return None
+
+
+class FirstOfAll:
+    """Finds out whether the first violation of one judge is the first of all.
+
+    Each judge finds its own first violation. It is the first of all if no other judge can still
+    find one before it. Time-points are in the order of time-stamp and offset, and at one of them,
+    judges are in the order of the list. If they have no common order within a time-stamp, that of
+    the list holds there.
+
+    Args:
+        judges: the judges, of which the first violation is wanted.
+        has_common_order: whether time-points of one time-stamp have the same order for all.
+
+    Attributes:
+        told: the judge that has told the first violation; None until it is known.
+    """
+
+    def __init__(self, judges: Sequence[Judge], *, has_common_order: bool) -> None:
+        self._judges = judges
+        self._parts = 2 if has_common_order else 1
+        self.told: Judge | None = None
+        for judge in judges:
+            judge.hold_first()
+
+    def look(self) -> None:
+        """Find out whether the first violation is known, after a batch; if so, let it be told.
+
+        Judges that do not set the pace may have seen events of later batches, too.
+        """
+        if self.told is not None:
+            return
+        for judge in self._judges:
+            judge.forget_untaken()
+        for judge in self._judges:
+            point = judge.first_point
+            if judge.is_stopped and point is not None and not self._comes_after(judge, point):
+                self.told = judge
+                judge.tell_first()
+                return
+
+    def _comes_after(self, judge: Judge, point: Point) -> bool:
+        """Whether another judge may find a violation before that of a judge."""
+        place = self._judges.index(judge)
+        return any(
+            other.can_precede(
+                point, self._parts, or_meet=number < place, seen=judge.events_to_first
+            )
+            for number, other in enumerate(self._judges)
+            if number != place
+        )
+
+    def words(self) -> tuple[str, str] | None:
+        """Return the first violation and what is undecided before it, in words; or None."""
+        points = [judge.first_point for judge in self._judges]
+        found = min((one for one in points if one is not None), default=None)
+        if self.told is not None or found is None:
+            return None
+        return f"{found[0]}:{found[1]} is violated", "a time-point before it"
+
+    def snapshot(self) -> bytes:
+        """Return what is known as bytes for `restore`, beside snapshots of the judges."""
+        return b"" if self.told is None else b"%d" % self._judges.index(self.told)
+
+    def restore(self, snapshot: bytes) -> None:
+        """Continue from a snapshot; the first violation has been told if it is known."""
+        self.told = self._judges[int(snapshot)] if snapshot else None

@@ -1,0 +1,441 @@
+"""Move the events of a log through the judges of its policies, and write what they answer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mtlmon.checking import TextLog
+from mtlmon.checking.text_logs import TextBatch
+from mtlmon.run.endings import note_skipped
+from mtlmon.run.judges import FirstOfAll
+from mtlmon.run.late_rows import note_refused
+from mtlmon.run.policy_work import EventWork
+from mtlmon.run.report import (
+    absent_atoms,
+    broken_rows,
+    lost_rows,
+    memory_row,
+    note_unit,
+    table,
+)
+from mtlmon.run.snapshot_parts import JUDGES, damaged, joined_parts, split_parts
+from mtlmon.text.byte_writer import ByteWriter
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import Any
+
+    from mtlmon.checking.assumptions import AssumptionWatch
+    from mtlmon.checking.counts import PolicyCounts
+    from mtlmon.run.checkpoint import LogMark
+    from mtlmon.run.files import Writer
+    from mtlmon.run.judges import Judge
+    from mtlmon.run.people import Outcome
+    from mtlmon.run.policy_work import Source
+    from mtlmon.run.pump import EndTime
+    from mtlmon.run.spec import RunSpec
+    from mtlmon.tables.event_batch import EventBatch
+    from mtlmon.tables.violations import Judged
+
+__all__ = ["PolicyWork"]
+
+
+class PolicyWork(EventWork):
+    """Moves the events of a log through the judges of its policies.
+
+    Args:
+        judges: the policies, in the order in which they tell what an event has answered.
+        source: the log.
+        logs: the status of the log's files by name.
+        options: the options of the run.
+        names: the names of the policies, in the order of the file.
+        assumptions: tells which assumptions the log breaks; None if there are none.
+    """
+
+    def __init__(
+        self,
+        judges: Sequence[Judge],
+        source: Source,
+        logs: Mapping[str, os.stat_result],
+        options: RunSpec,
+        names: Sequence[str | None],
+        assumptions: AssumptionWatch | None = None,
+    ) -> None:
+        super().__init__(source, logs, options.host, assumptions)
+        self.judges = judges
+        self.pace, *self.others = judges
+        self.event_word = self.pace.event_word
+        self.options = options
+        self.names = names
+        self.keys_forgotten = 0
+        # the answers of several judges, in order
+        self.merged = ByteWriter() if self.others else None
+        # the rest of a batch that the others have taken
+        self.rest: Iterator[None] = iter(())
+        self.is_within_batch = False
+        # how many events came after the one at which the first judge stopped
+        self.events_after_stop = 0
+        self.first: FirstOfAll | None = None
+        if self.others and options.judging.given_verdicts == "first":
+            has_keys = any(table is not None for table in source.key_tables)
+            by_stamp = options.log.time_points == "stamp"
+            self.first = FirstOfAll(judges, has_common_order=not has_keys and not by_stamp)
+
+    @property
+    def writer(self) -> Writer:
+        return self.pace.writer if self.merged is None else self.merged
+
+    @property
+    def is_stopped(self) -> bool:
+        if self.others:
+            return self.first is not None and self.first.told is not None
+        return self.pace.is_stopped
+
+    @property
+    def event_count(self) -> int:
+        return self.pace.position + self.events_after_stop
+
+    # ---- the work --------------------------------------------------------------------------
+
+    def feed(self, batch: TextBatch | EventBatch) -> Iterator[None]:
+        """Check the events of a batch; yield now and then."""
+        steps = self.steps_of_all(batch) if self.others else self.pace.feed(batch, ())
+        for _ in steps:
+            self.take()
+            yield
+        if self.assumptions is not None:
+            forgotten = sum(judge.keys_forgotten for judge in self.judges)
+            if forgotten != self.keys_forgotten:
+                self.assumptions.forget_keys()
+            self.keys_forgotten = forgotten
+
+    def steps_of_all(self, batch: TextBatch | EventBatch) -> Iterator[None]:
+        """Let the judges check a batch; there may be answers to take out after each step."""
+        position, count = self.event_count, len(batch.time_stamps)
+        if isinstance(batch, TextBatch) and not count and not batch.ticks:
+            # the mark before an unfinished line
+            return
+        cuts: list[int] = []
+        until, error = count, None
+        for judge in self.others:
+            own, sound = judge.take_ahead(batch, position)
+            cuts += own
+            if sound is not None and sound < until:
+                until, error = sound, judge.error
+        self.rest = self.steps_to_end(batch, cuts, None if error is None else until)
+        # not `yield from`: what is left of the batch must outlive this generator, for `settle`
+        for _ in self.rest:
+            yield
+        if error is not None and not self.is_stopped:
+            raise error
+
+    def steps_to_end(
+        self, batch: TextBatch | EventBatch, cuts: Sequence[int], until: int | None
+    ) -> Iterator[None]:
+        """Let the first judge check a batch that the others have taken.
+
+        Args:
+            batch: the batch.
+            cuts: after how many of its events there are answers.
+            until: how many of its events are checked; None for all. It is one of the cuts.
+        """
+        self.is_within_batch = True
+        pace, events = self.pace, self.event_count + len(batch.time_stamps)
+        end = None if until is None else pace.position + until
+        if not pace.is_stopped and until != 0:
+            for _ in pace.feed(batch, cuts):
+                yield
+                if pace.position == end:
+                    break
+        if pace.is_stopped:
+            self.events_after_stop = events - pace.position
+        self.is_within_batch = False
+        self.look_for_first()
+        yield
+
+    def look_for_first(self) -> None:
+        """If only the first violation of several judges is wanted, find out if it is known."""
+        if self.first is not None:
+            self.first.look()
+
+    @property
+    def telling(self) -> Sequence[Judge]:
+        """The judges whose violations count: all, or the one that has told the first violation."""
+        told = None if self.first is None else self.first.told
+        return self.judges if told is None else [told]
+
+    def take(self) -> None:
+        """Take the answers of the judges, up to the events that all have seen."""
+        if self.first is not None and self.first.told is None:
+            return
+        position = self.pace.position if self.first is None and self.others else None
+        for judge in self.telling:
+            judge.take(position)
+            if self.merged is not None:
+                self.merged.write(judge.writer.take())
+
+    def end_check(self, end_time: EndTime) -> Iterator[None]:
+        """End the log; yield now and then."""
+        if self.is_stopped:
+            return
+        for judge in self.judges:
+            for _ in judge.end(end_time):
+                self.take()
+                yield
+        self.look_for_first()
+
+    def finish(self) -> None:
+        """Convert the remaining answers, and write the end of the file to the writer."""
+        for judge in self.judges:
+            judge.know_columns()
+        # after an error or a signal, no answers of events that other policies have not seen
+        self.take()
+        for judge in self.judges:
+            judge.finish()
+            if self.merged is not None:
+                self.merged.write(judge.writer.take())
+
+    def close(self) -> None:
+        for judge in self.judges:
+            judge.close()
+
+    # ---- time without events ---------------------------------------------------------------
+
+    @property
+    def known_time(self) -> int | None:
+        """No event is below this time; None before the first event, and if none is wanted."""
+        if self.source.clock is None or self.is_stopped:
+            return None
+        return max(self.source.clock, self.source.passed)
+
+    def pass_time(self, time_stamp: int) -> None:
+        """Declare that no later event is below a time, which is above the known one.
+
+        What time decides comes in the order in which it does, and then in that of the judges.
+        """
+        for judge in self.judges:
+            for _ in judge.complete():
+                self.take()
+        self.take()
+        clock = -1
+        while clock < time_stamp and not self.is_stopped:
+            clock = time_stamp
+            running = [judge for judge in self.judges if not judge.is_stopped]
+            if self.others:
+                clock = min((judge.next_due(time_stamp) for judge in running), default=clock)
+            for judge in running:
+                for _ in judge.pass_time(clock):
+                    self.take()
+            self.look_for_first()
+            self.take()
+        self.source.pass_time(time_stamp)
+
+    def release(self, time_stamp: int) -> bool:
+        """Declare that rows below a time come too late; return whether others can be read now.
+
+        Rows of tables that waited for it are checked at once.
+        """
+        if isinstance(self.source, TextLog):
+            return self.source.release(time_stamp)
+        self.check_released(self.source.rows_until(time_stamp))
+        return False
+
+    # ---- what is told ----------------------------------------------------------------------
+
+    @property
+    def counts(self) -> dict[str | None, PolicyCounts]:
+        """How many time-points are true, false and undecided so far, by the name of the policy.
+
+        Those of policies with variables are known once rows have been read. If only the first
+        violation of several judges is wanted, the counts may include rows that were read with it.
+        """
+        found = {name: counts for judge in self.judges for name, counts in judge.counts.items()}
+        return {name: found[name] for name in self.names if name in found}
+
+    def judged(self) -> Judged:
+        """Return what the rows of its table are about."""
+        return self.others[-1].judged() if self.others else self.pace.judged()
+
+    def require_violations(self) -> None:
+        """Raise RunError if violations can be in equivalences."""
+        for judge in self.judges:
+            judge.require_violations()
+
+    def has_violation(self) -> bool:
+        """Whether a policy that matters is violated more often than it may be."""
+        return any(judge.has_violation() for judge in self.telling)
+
+    def fails(self) -> bool:
+        """Whether the exit status is that of a violation."""
+        if self.options.judging.fail_on_vacuous and any(one.is_vacuous() for one in self.judges):
+            return True
+        return self.has_violation()
+
+    def outcome(self) -> Outcome:
+        """Return what came out of the run over the whole log."""
+        own = self.pace.outcome()
+        for judge in self.others:
+            own = own.joined(judge.outcome())
+        return own
+
+    def open_first(self) -> tuple[str, str] | None:
+        """Return the earliest violation, and the undecided time-points before it, as words.
+
+        None unless only the first violation is wanted, and is not known at the end of the log.
+        """
+        return self.pace.open_first() if self.first is None else self.first.words()
+
+    def report_end(self) -> None:
+        """Mention what the answers do not show, such as skipped rows and undecided time-points."""
+        source, host = self.source, self.host
+        note_skipped(source, host)
+        if isinstance(source, TextLog):
+            note_unit(source.clock, self.options.times.unit, host)
+        note_refused(source.refused, source.row_name, self.options)
+        count = self.pace.event_count
+        if self.is_complete and (source.unseen_atoms or not count):
+            host.note(absent_atoms(source.unseen_atoms, count, lambda: source.seen_names))
+        for judge in self.judges:
+            judge.report_end(is_complete=self.is_complete)
+        if not self.is_complete:
+            return
+        if (found := self.open_first()) is not None:
+            first, earlier = found
+            host.note(f"{first}, but {earlier} is undecided at the end of the log (see --end-time)")
+        for judge in self.judges:
+            judge.tell_untriggered()
+
+    def summary(self, seconds: float) -> str:
+        """Return counts and the speed of a run that took so many seconds."""
+        what = "events" if isinstance(self.source, TextLog) else "rows"
+        # If only the first violation was wanted, more events may have been read than count.
+        count = self.pace.event_count if self.pace.is_stopped else self.source.rows
+        rows = self.pace.log_rows((what, count, ""))
+        rows += lost_rows(self.source)
+        rows += [row for judge in self.judges for row in judge.own_rows()]
+        rows += broken_rows(self.assumptions)
+        rows.append(memory_row(self.pace.memory))
+        text = ""
+        for judge in self.judges:
+            own, below = judge.tallies()
+            rows += own
+            text += below
+        return f"{table(rows, count, what, seconds)}{text}"
+
+    # ---- violations that are collected -----------------------------------------------------
+
+    def chosen(self) -> list[tuple[Judge, Any]]:
+        """Return the first violations, by time-stamp, with the judge that has found each."""
+        found = [(judge, one) for judge in self.judges for one in judge.chosen()]
+        found.sort(key=lambda own: own[1].time_stamp)
+        return found[: self.options.reporting.explain_limit]
+
+    @property
+    def total(self) -> int:
+        """How many violations there are."""
+        return sum(judge.total for judge in self.judges)
+
+    def explain(self) -> None:
+        """Explain the first violations, to standard error or to a file."""
+        from mtlmon.run.explaining import explanations_for
+
+        explanations, chosen = explanations_for(self.options), self.chosen()
+        explained = {
+            judge: judge.explained([one for own, one in chosen if own is judge])
+            for judge in self.judges
+        }
+        for judge, _ in chosen:
+            next(explained[judge])(explanations)
+        explanations.finish(self.total, self.options.reporting.explain_limit)
+
+    def show_context(self) -> None:
+        """Show the rows around the first violations."""
+        from mtlmon.run.context import show_rows, texts_of
+
+        chosen = self.chosen()
+        places = [
+            place
+            for judge in self.judges
+            for place in judge.places_of([one for own, one in chosen if own is judge])
+        ]
+        of_rows = [place for place in places if place is not None]
+        ticks = len(places) - len(of_rows)
+        show_rows(of_rows, texts_of(self.source), self.options, self.total, ticks)
+
+    def write_report(self, seconds: float, *, is_interrupted: bool) -> None:
+        """Write the report on a run that took so many seconds, by the order of the file."""
+        from dataclasses import replace
+
+        from mtlmon.reporting import ReportData
+        from mtlmon.run.findings import save_report
+
+        run = self.pace.run_facts(seconds, is_interrupted=is_interrupted)
+        remarks = [
+            remark
+            for judge in self.judges
+            for remark in judge.remarks(is_interrupted=is_interrupted)
+        ]
+        reports = [report for judge in self.judges for report in judge.reports()]
+        reports.sort(key=lambda one: self.names.index(one.name))
+        run = replace(run, remarks=list(dict.fromkeys(remarks)))
+        save_report(ReportData(reports, run), self.options.reporting)
+
+    # ---- checkpoints -----------------------------------------------------------------------
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether `snapshot` can be called: not between the ticks before a row, nor at the end."""
+        is_between = not (self.has_ended or self.is_within_batch)
+        return is_between and self.is_at_event and all(one.is_settled for one in self.judges)
+
+    def settle(self) -> bool:
+        """Take a step towards the end of the batch; return whether there may be more."""
+        for _ in self.rest:
+            self.take()
+            return True
+        return False
+
+    def skip(self, mark: LogMark) -> Iterator[None]:
+        """Go to the position, or read the events up to there without checking; yield now and then.
+
+        Raises:
+            LogEnds: the log has fewer events than that.
+            LogDiffers: it has other events.
+            SnapshotError: the reader of the log cannot go on.
+        """
+        yield from super().skip(mark)
+        for judge in self.judges:
+            judge.go_on(self.event_count)
+
+    def snapshot(self) -> bytes:
+        """Return the states of the judges as bytes for `restore`."""
+        parts = [judge.snapshot() for judge in self.judges]
+        if not self.others:
+            return parts[0]
+        if self.first is not None:
+            parts += [str(self.events_after_stop).encode(), self.first.snapshot()]
+        return joined_parts(JUDGES, parts)
+
+    def restore(self, snapshot: bytes, output_size: int) -> None:
+        """Continue from the snapshot of an earlier run that has written `output_size` bytes.
+
+        Raises:
+            SnapshotError: the snapshot is damaged, or belongs to other policies or options.
+        """
+        count, parts = len(self.judges), [snapshot]
+        if self.others:
+            parts = split_parts(snapshot, JUDGES, count)
+            first = parts[count:]
+            if len(first) != (0 if self.first is None else 2) or (first and not first[0].isdigit()):
+                raise damaged()
+        for judge, part in zip(self.judges, parts[:count], strict=True):
+            judge.restore(part, output_size)
+        if self.first is not None:
+            self.events_after_stop = int(parts[count])
+            self.first.restore(parts[count + 1])
+
+    def work_in_small_steps(self, events: int) -> None:
+        """Yield after about this many events."""
+        for judge in self.judges:
+            judge.work_in_small_steps(events)

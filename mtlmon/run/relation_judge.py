@@ -1,0 +1,531 @@
+"""The policies with variables of a run: a relational engine, its output and its findings.
+
+On tables, the plan needs the types of columns, so the engine is there once rows have been read.
+Beside other policies, the engine takes each batch first, and its answers wait (`WaitingAnswers`)
+until the others have come as far. Within a batch it is ahead of them.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from mtlmon.errors import MtlmonError
+from mtlmon.relational.analysis import valid_analysis
+from mtlmon.relational.atoms import refuse_points, require_rows_of_tables, used_atoms
+from mtlmon.relational.planning import plan
+from mtlmon.run.judges import SMALLEST_STEP_EVENTS, Judge, NoWriter
+from mtlmon.run.relation_checkpoints import restore_check, restored_source, snapshot_of
+from mtlmon.run.relation_readers import (
+    dropped_events,
+    table_reader,
+    text_events,
+    text_reader,
+)
+from mtlmon.run.relation_vacuity import never_matched
+from mtlmon.run.relations import Check, engine_for, points_at_once
+from mtlmon.run.report import plural
+from mtlmon.run.table_output import answer_output, continue_table
+from mtlmon.support.snapshot_parts import sized, take_sized
+from mtlmon.tables.relation_traces import RelationTraces
+from mtlmon.tables.relations import shown_arguments
+from mtlmon.tables.valuations import valuation_table
+from mtlmon.tables.violations import Judged
+from mtlmon.tables.waiting_answers import WaitingAnswers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from os import stat_result
+    from typing import Any
+
+    from mtlmon.checking import TextLog
+    from mtlmon.checking.computed_rows import ComputedEvents
+    from mtlmon.checking.counts import PolicyCounts
+    from mtlmon.checking.partitions import Partitions
+    from mtlmon.checking.row_files import RowPlace
+    from mtlmon.checking.text_logs import TextBatch
+    from mtlmon.engine.native import MemoryLimit
+    from mtlmon.policy import PolicyFile
+    from mtlmon.policy.predicates.time_points import When
+    from mtlmon.relational import Analysis
+    from mtlmon.relational.input.native import RowEvents
+    from mtlmon.relational.reasons import Violation
+    from mtlmon.relational.reasons.evidence import Reader
+    from mtlmon.relational.slicing.engine import Engine
+    from mtlmon.reporting import PolicyReport, Run
+    from mtlmon.run.explaining import Explanations
+    from mtlmon.run.files import Writer
+    from mtlmon.run.judges import Point
+    from mtlmon.run.people import Outcome
+    from mtlmon.run.pump import EndTime
+    from mtlmon.run.relation_findings import RelationFindings
+    from mtlmon.run.relation_report import RelationReport
+    from mtlmon.run.relations import Output
+    from mtlmon.run.spec import RunSpec
+    from mtlmon.tables import TableEvents
+    from mtlmon.tables.answer_table import AnswerTable
+    from mtlmon.tables.event_batch import EventBatch
+    from mtlmon.tables.outputs import RowOutput
+    from mtlmon.tables.relations import RelationRows
+    from mtlmon.tables.valuations import ValuationTable
+
+__all__ = ["RelationJudge"]
+
+
+class RelationJudge(Judge):
+    """Checks policies with variables, and converts the answers to bytes.
+
+    Args:
+        file: the policies.
+        options: the options of the run.
+        memory: the memory limit of the run.
+        start: where the log begins in standard input, if that is the log.
+        others: how other policies divide the log into traces; None if there are no others.
+
+    Attributes:
+        names: the atoms of tables that the policies use.
+        traces: makes time-points of the rows of tables; None for a text log.
+        events: what reads a text log; None for tables.
+        source: the log, once it is open.
+    """
+
+    event_word = "row"
+    traces: RelationTraces | None = None
+    events: RowEvents | ComputedEvents | None = None
+    source: TextLog | TableEvents | None = None
+    findings: RelationFindings | None = None
+
+    def __init__(
+        self,
+        file: PolicyFile,
+        options: RunSpec,
+        memory: MemoryLimit,
+        start: int | None,
+        others: Partitions | None,
+    ) -> None:
+        self.file = file
+        self.options = options.having(verdicts=options.judging.given_verdicts or "false")
+        self.memory = memory
+        self.start = start
+        self.has_others = others is not None
+        # the columns of keys that answers have; None for those of these policies
+        self.key_columns = None if others is None else others.all_columns
+        self.most_points = points_at_once(options.judging)
+        self.names = used_atoms(file)
+        # what others write to as well, if it is a table, and that table
+        self.output: Output | None = None
+        self.table: AnswerTable | None = None
+        self.valuations: ValuationTable | None = None
+        self.engine: Engine | None = None
+        self.check: Check | None = None
+        self.analysis: Analysis | None = None
+        self.rows: RelationRows | None = None
+        self.waiting: WaitingAnswers | None = None
+        # what a run continues from: of the log, of the check, and how much is written
+        self.restored: tuple[bytes, list[bytes], int] | None = None
+        self.logs: Mapping[str, stat_result] = {}
+        if options.log.is_table:
+            require_rows_of_tables(file, self.names)
+            if options.log.time_points == "stamp":
+                refuse_points(file)
+            self.shown = shown_arguments(file, self.names)
+            self.traces = RelationTraces(
+                file, self.shown, None if others is None else others.columns
+            )
+
+    def share(self, table: AnswerTable) -> RowOutput[Any]:
+        """Write to the table of policies without variables as well; return what writes it."""
+        self.table = table
+        output = self.output = answer_output(table, self.options.output)
+        return output
+
+    def prepared(self) -> Engine:
+        """Return the engine, although no row may have shown the types of columns."""
+        if self.engine is None:
+            tables = self.tables
+            typed = (None,) if tables is None else (tables.schema, tables.looked_up)
+            self.analysis = valid_analysis(self.file, *typed)
+            self.engine = engine_for(self.file, self.analysis, self.options)
+        return self.engine
+
+    def known(self) -> Check:
+        """Return the check, which begins with the first rows, or at the end of a log without."""
+        if self.check is None:
+            engine, tables, options = self.prepared(), self.tables, self.options
+            times = None if tables is None else tables.times
+            if self.has_others:
+                by_stamp = options.log.time_points == "stamp"
+                self.waiting = WaitingAnswers(engine.plan, by_stamp=by_stamp)
+            self.check = Check(
+                engine,
+                options,
+                self.memory,
+                times,
+                queue=None if self.waiting is None else self.waiting.queue,
+                output=self.output,
+                key_columns=self.key_columns,
+                analysis=self.analysis,
+            )
+            self.findings = self.check.findings
+            if self.table is not None:
+                rows = self.check.point_rows if options.output.rows else None
+                wanted = options.judging.verdicts
+                self.valuations = valuation_table(engine.plan, times, wanted, rows)
+                self.table.add(self.valuations)
+            if tables is not None:
+                assert self.traces is not None
+                self.rows = self.check.rows_of(self.traces, tables.key_tables)
+        return self.check
+
+    # ---- how the log is read ---------------------------------------------------------------
+
+    def open(self, source: TextLog | TableEvents, logs: Mapping[str, stat_result]) -> None:
+        """Get the log, before its first event, and the status of its files by name."""
+        self.source = source
+        self.logs = logs
+        if self.traces is None:
+            self.known()
+        elif self.options.checkpoint.path is not None:
+            cast("TableEvents", source).digests_shown = True
+
+    @property
+    def tables(self) -> TableEvents | None:
+        """The log, if it consists of tables."""
+        return cast("TableEvents | None", self.source) if self.traces is not None else None
+
+    @property
+    def partitions(self) -> list[tuple[str, ...]]:
+        """The key columns of each partition of tables."""
+        assert self.traces is not None
+        return self.traces.columns
+
+    def add_to(
+        self, needed: Sequence[dict[When, list[str]]], shown: Sequence[dict[When, list[str]]]
+    ) -> None:
+        """Add what these policies need of each partition of tables: atoms, and values to show."""
+        assert self.traces is not None
+        self.traces.add_atoms(needed, self.names)
+        self.traces.add_shown(shown)
+
+    def read_text(self, name: str, marks: Sequence[str]) -> RowEvents | ComputedEvents:
+        """Return what reads the text log of this name, whose events have more atoms, `marks`."""
+        if self.events is not None:
+            return self.read_text_again(name)
+        engine = self.prepared()
+        self.events = text_events(
+            self.file, engine.plan, engine.points, name, self.options, self.memory, marks
+        )
+        return self.events
+
+    def read_text_again(self, name: str) -> RowEvents:
+        """Return what reads it once more for others, without the rows of these policies."""
+        assert self.analysis is not None
+        assert self.events is not None
+        made = plan(self.file, self.analysis)
+        return dropped_events(self.file, made, name, self.options.log, self.events.atoms)
+
+    def reader(self) -> Reader:
+        """Return what reads the log once more for explanations."""
+        most = self.known().engine.point_count
+        log = self.options, self.file
+        if self.traces is None:
+            return text_reader(*log, self.memory, most, self.start)
+        return table_reader(*log, self.names, self.shown, self.memory, most, self.start)
+
+    # ---- the work --------------------------------------------------------------------------
+
+    @property
+    def is_stopped(self) -> bool:
+        return self.check is not None and self.check.run.is_stopped
+
+    @property
+    def position(self) -> int:
+        if self.rows is not None:
+            return self.rows.row_count
+        if self.restored is None:
+            return 0
+        source = take_sized(self.restored[0])[0] if self.holds_rows else self.restored[0]
+        return int(source.partition(b" ")[0])
+
+    @property
+    def writer(self) -> Writer:
+        return NoWriter() if self.check is None else self.check.output.writer
+
+    def feed(self, batch: TextBatch | EventBatch, cuts: Sequence[int]) -> Iterator[None]:
+        check = self.known()
+        check.note_rows(cast("EventBatch", batch))
+        assert self.rows is not None
+        self.rows.load(cast("EventBatch", batch))
+        yield from self.advance()
+
+    def advance(self) -> Iterator[None]:
+        """Check the rows that are loaded; yield now and then."""
+        check, rows = self.known(), self.rows
+        assert rows is not None
+        more = True
+        while more and not self.is_stopped:
+            more = rows.read(self.most_points)
+            is_behind = self.waiting is not None and len(self.waiting.queue) > 0
+            check.run.advance(keeps_texts=more or is_behind)
+            check.forget_rows()
+            yield
+
+    def take_ahead(
+        self, batch: TextBatch | EventBatch, position: int
+    ) -> tuple[list[int], int | None]:
+        check = self.known()
+        check.note_rows(cast("EventBatch", batch))
+        if self.is_stopped:
+            # time-points that have been read already
+            check.engine.points.take()
+            return [], None
+        assert self.waiting is not None
+        if self.error is None:
+            try:
+                self.take_batch(batch)
+            except MtlmonError as error:
+                if check.engine.failure is None:
+                    raise
+                self.error = error
+        cuts = [count - position for count in self.waiting.cuts()]
+        if self.error is None:
+            return cuts, None
+        # what comes before the time-point is told, and its cause may be in a later batch
+        until = max(0, self.waiting.events_before(check.engine.point_count) - position)
+        return [*cuts, until], until
+
+    def take_batch(self, batch: TextBatch | EventBatch) -> None:
+        """Take in a batch; its time-points may be there already, and those of later ones."""
+        if self.rows is None:
+            self.known().run.advance()
+            return
+        assert self.waiting is not None
+        self.waiting.add(np.asarray(batch.time_stamps))
+        self.rows.load(cast("EventBatch", batch))
+        for _ in self.advance():
+            pass
+
+    def take(self, position: int | None) -> None:
+        if self.check is None:
+            return
+        if self.waiting is not None:
+            self.check.taker.put(self.waiting.found(position))
+        self.check.forget_rows()
+
+    def complete(self) -> Iterator[None]:
+        self.known()
+        if self.rows is not None and not self.is_stopped:
+            self.rows.load_end()
+            yield from self.advance()
+            if self.waiting is not None:
+                self.waiting.complete()
+
+    def next_due(self, limit: int) -> int:
+        return self.known().run.next_due(limit)
+
+    def pass_time(self, time_stamp: int) -> Iterator[None]:
+        self.known().run.pass_time(time_stamp)
+        yield
+
+    def end(self, end_time: EndTime) -> Iterator[None]:
+        if self.is_stopped:
+            return
+        yield from self.complete()
+        if not self.is_stopped:
+            self.known().run.end(end_time)
+            yield
+
+    def know_columns(self) -> None:
+        if self.table is not None:
+            self.known()
+
+    def finish(self) -> None:
+        if self.check is not None and self.table is None:
+            self.check.output.close()
+
+    def work_in_small_steps(self, events: int) -> None:
+        self.most_points = min(self.most_points, max(SMALLEST_STEP_EVENTS, events))
+
+    # ---- the first violation ---------------------------------------------------------------
+
+    @property
+    def first_point(self) -> Point | None:
+        return None if self.check is None else self.check.run.first_point
+
+    @property
+    def events_to_first(self) -> int:
+        by_stamp = self.options.log.time_points == "stamp"
+        return 0 if by_stamp else self.known().run.point_count
+
+    def can_precede(self, point: Point, parts: int, *, or_meet: bool, seen: int) -> bool:
+        run = self.known().run
+        own = run.first_point if run.is_stopped else run.earliest_open()
+        if own is None:
+            return False
+        return own[:parts] < point[:parts] or (or_meet and own[:parts] == point[:parts])
+
+    def hold_first(self) -> None:
+        """Do nothing: a check that has others beside it waits for `tell_first`."""
+
+    def tell_first(self) -> None:
+        self.known().run.tell_first()
+
+    def open_first(self) -> tuple[str, str] | None:
+        # the check mentions it at the end
+        return None
+
+    # ---- what is told ----------------------------------------------------------------------
+
+    @property
+    def counts(self) -> dict[str | None, PolicyCounts]:
+        return {} if self.check is None else self.check.counts
+
+    def judged(self) -> Judged:
+        check, table = self.known(), self.table
+        if table is None:
+            return check.judged()
+        return Judged(self.file.policies, table.message, self.valuations, table.key_columns)
+
+    def has_violation(self) -> bool:
+        return self.check is not None and self.check.has_violation(self.file)
+
+    def is_vacuous(self) -> bool:
+        return self.check is not None and bool(never_matched(self.check.engine))
+
+    def outcome(self) -> Outcome:
+        outcome = self.known().outcome()
+        assert outcome is not None
+        return outcome
+
+    @property
+    def left_out(self) -> int:
+        """How many rows atoms lack, as an argument has no value."""
+        return 0 if self.rows is None else self.rows.left_out
+
+    def report_end(self, *, is_complete: bool) -> None:
+        if self.left_out:
+            rows = plural(self.left_out, "row")
+            self.options.host.note(
+                f"left out {rows} of atoms, because an argument is null or not a number"
+            )
+        if self.check is not None:
+            self.check.report_end()
+
+    def tell_untriggered(self) -> None:
+        if self.check is not None:
+            self.check.tell_untriggered()
+
+    def log_rows(self, events: tuple[str, int, str]) -> list[tuple[str, int, str]]:
+        return [events, ("time-points", self.known().engine.point_count, "")]
+
+    def own_rows(self) -> list[tuple[str, int, str]]:
+        left_out = ("left out", self.left_out, "rows of atoms, without a value")
+        return [left_out] if self.left_out else []
+
+    def tallies(self) -> tuple[list[tuple[str, int, str]], str]:
+        return [], "" if self.check is None else f"\n\n{self.check.counts_table()}"
+
+    # ---- violations that are collected -----------------------------------------------------
+
+    def chosen(self) -> Sequence[Violation]:
+        self.known()
+        assert self.findings is not None
+        return self.findings.chosen
+
+    @property
+    def total(self) -> int:
+        return 0 if self.findings is None else self.findings.total
+
+    def explained(self, chosen: Sequence[Violation]) -> Iterator[Callable[[Explanations], None]]:
+        from mtlmon.run.relation_findings import RelationExplanations
+
+        assert self.findings is not None
+        assert self.analysis is not None
+        made = RelationExplanations(
+            self.findings, self.file, self.analysis, self.reader(), self.options
+        )
+        for found in made.explainer.explain(chosen):
+            yield partial(made.add_found, found=found)
+
+    def places_of(self, chosen: Sequence[Violation]) -> list[RowPlace | None]:
+        assert self.findings is not None
+        return [self.findings.rows[one.point] for one in chosen]
+
+    @property
+    def report(self) -> RelationReport:
+        """The part of a report that is about these policies."""
+        from mtlmon.run.relation_findings import can_reread
+        from mtlmon.run.relation_report import RelationReport
+
+        check = self.known()
+        assert self.findings is not None
+        assert self.analysis is not None
+        read = self.reader() if can_reread(self.logs, self.options.log) else None
+        source = self.source
+        assert source is not None
+        return RelationReport(
+            check,
+            self.findings,
+            self.file,
+            self.analysis,
+            self.options,
+            list(self.logs),
+            (source.rows, source.skipped, source.row_name),
+            read,
+        )
+
+    def run_facts(self, seconds: float, *, is_interrupted: bool) -> Run:
+        return self.report.run(seconds, is_interrupted=is_interrupted)
+
+    def remarks(self, *, is_interrupted: bool) -> Iterator[str]:
+        return self.report.remarks(is_interrupted=is_interrupted)
+
+    def reports(self) -> list[PolicyReport]:
+        return self.report.reports()
+
+    # ---- checkpoints -----------------------------------------------------------------------
+
+    def snapshot(self) -> bytes:
+        return snapshot_of(self.check, self.known_of_log(), self.options)
+
+    def known_of_log(self) -> bytes:
+        """Return what is known of the log, as bytes."""
+        if self.events is not None:
+            return self.events.snapshot()
+        if self.rows is None:
+            return b""
+        kept = self.rows.snapshot()
+        # otherwise, rows that wait for others of their time-stamp are behind the position
+        return sized(kept) + self.rows.held_rows() if self.holds_rows else kept
+
+    @property
+    def holds_rows(self) -> bool:
+        """Whether rows that wait for others of their time-stamp are part of a snapshot."""
+        return self.has_others or self.options.log.given is not None
+
+    def restore(self, snapshot: bytes, output_size: int) -> None:
+        source, run = restored_source(snapshot, self.options)
+        if self.events is not None:
+            # another file is said to be one before its relations are compared
+            restore_check(self.known(), run)
+            self.events.restore(source)
+        elif source:
+            # the plan needs the types of columns, which are known once rows have been read
+            self.restored = source, run, output_size
+
+    def go_on(self, event_count: int) -> None:
+        if self.restored is None:
+            return
+        source, run, output_size = self.restored
+        check = self.known()
+        restore_check(check, run)
+        assert self.rows is not None
+        kept, held = take_sized(source) if self.holds_rows else (source, b"")
+        self.rows.restore(kept)
+        self.rows.restore_held(held)
+        if self.waiting is None:
+            continue_table(check.output, output_size, self.options)
+            return
+        self.waiting.restore(event_count, check.run.point_count, self.rows.held_stamp)
