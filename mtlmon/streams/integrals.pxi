@@ -2,6 +2,13 @@
 """Integrals over windows of values that hold until the next, or of the lines between values."""
 
 
+cdef enum:
+    # what is written of the value that has left a window
+    LEFT_WORDS = 3
+    # how many words an area can have above the point, and below it
+    MOST_AREA_WORDS = MOST_SUM_WORDS + 2
+
+
 cdef struct Area:
     # The last value that entered the window, and the last one that left it.
     int64_t entered, entered_at
@@ -58,11 +65,13 @@ cdef class IntegralWindow(Window):
     cdef Numbers sums
     cdef Event *events          # those of the batch
     cdef size_t event_count, event_room
+    cdef size_t noted           # how many places an event takes
     cdef int64_t from_end, to_end   # how far before the present the window ends and begins
 
     def __cinit__(self, bint is_float, int64_t lower, int64_t upper, bint is_linear=False):
         self.is_float = is_float
         self.is_linear = is_linear
+        self.noted = 1
         self.set_bounds(lower, upper)
         # A row leaves when the window begins at its time-stamp: its step is then the first one.
         self.from_end = self.lower
@@ -84,6 +93,8 @@ cdef class IntegralWindow(Window):
     cdef int make_room(self, uint32_t traces, size_t rows) except -1:
         cdef size_t events
         Window.make_room(self, traces, rows)
+        if self.is_by_trace:
+            return 0
         events = self.event_count + 2 * (<size_t> (self.rows.end - self.tail) + rows)
         if events > self.event_room:
             resized(<void **> &self.events, events, sizeof(Event))
@@ -145,7 +156,8 @@ cdef class IntegralWindow(Window):
         event.had_value = had_value
         event.cell = cell
         event.time_stamp = time_stamp
-        self.event_count += 1
+        # with states by trace, nothing is taken back, and one place serves all
+        self.event_count += self.noted
 
     cdef inline int enter(self, size_t index) except -1 nogil:
         cdef uint32_t trace = self.rows.numbers[index]
@@ -158,7 +170,7 @@ cdef class IntegralWindow(Window):
         area.entered = cell
         area.entered_at = now
         area.has_entered = True
-        if self.has_chains():
+        if self.has_chains() and not self.is_by_trace:
             self.link(index)
         return 0
 
@@ -185,7 +197,7 @@ cdef class IntegralWindow(Window):
         area.left = cell
         area.left_at = now
         area.has_left = True
-        if self.has_chains():
+        if self.has_chains() and not self.is_by_trace:
             chain = &self.chains[trace]
             chain.front = self.rows.following[index]
             chain.count -= 1
@@ -204,7 +216,10 @@ cdef class IntegralWindow(Window):
         cdef Area *area
         cdef int64_t last_step, first_step
         cdef double total
-        advance(self, time_stamp)
+        if self.is_by_trace:
+            advance_trace(self, time_stamp, trace)
+        else:
+            advance(self, time_stamp)
         area = &self.areas[trace]
         if not area.has_entered or self.is_before_lines(area, time_stamp):
             value[0] = 0
@@ -239,9 +254,8 @@ cdef class IntegralWindow(Window):
         cdef Area *area = &self.areas[trace]
         cdef int64_t first = 0, length = 0
         cdef double cut = 0, total
-        cdef size_t index
-        if area.has_left and self.chains[trace].count:
-            index = linked_index(&self.rows, self.chains[trace].front)
+        cdef size_t index = 0
+        if area.has_left and self.has_first(trace, &index):
             first = self.rows.values[index]
             length = self.rows.time_stamps[index] - area.left_at
             cut = end_of_line(
@@ -257,6 +271,20 @@ cdef class IntegralWindow(Window):
             )
         self.add_line(trace, area.left, first, length, 1)
         return total + cut
+
+    cdef inline bint has_first(self, uint32_t trace, size_t *index) noexcept nogil:
+        """Whether there is a row in the window; find the first one."""
+        cdef const Ring *ring
+        if self.is_by_trace:
+            ring = &self.rings.of[trace]
+            if ring.start == ring.entry:
+                return False
+            index[0] = ring_index(ring, ring.start)
+            return True
+        if self.chains[trace].count == 0:
+            return False
+        index[0] = linked_index(&self.rows, self.chains[trace].front)
+        return True
 
     cdef inline int add_part(
         self, uint32_t trace, int64_t cell, int64_t length, int sign
@@ -388,3 +416,118 @@ cdef class IntegralWindow(Window):
             Window.most_bytes(self, traces, rows, rows_of_trace, batch)
             + 2 * (rows + batch) * sizeof(Event)
         )
+
+    # ---- states by trace -----------------------------------------------------------------------
+
+    # If it is bounded, the rows, and whether a value has left, that value and its time: these make
+    # the sum. Otherwise, the last value that has entered is there with the sum.
+
+    cdef bint has_states_by_trace(self):
+        return True
+
+    cdef int begin_by_trace(self) except -1:
+        self.rows.has_links = False
+        self.noted = 0
+        resized(<void **> &self.events, 1, sizeof(Event))
+        self.event_room = 1
+        return Window.begin_by_trace(self)
+
+    cdef int put_by_trace(
+        self, int64_t time_stamp, uint32_t trace, int64_t value
+    ) except -1 nogil:
+        return push_by_trace(self, time_stamp, trace, value)
+
+    cdef int get_by_trace(
+        self, int64_t time_stamp, uint32_t trace, int64_t *value
+    ) except -1 nogil:
+        return self.get(time_stamp, trace, value)
+
+    cdef int step(self, const RowColumns *columns) except -1 nogil:
+        return step_by_trace(self, columns)
+
+    cdef int pass_trace(self, uint32_t trace, int64_t moment) except -1 nogil:
+        return advance_trace(self, moment, trace)
+
+    cdef int take(self, size_t index) except -1 nogil:
+        return self.enter(index)
+
+    cdef inline void expect_by_trace(self, uint32_t trace) noexcept nogil:
+        expect_rows(self, trace)
+
+    cdef size_t state_words(self, uint32_t trace) noexcept nogil:
+        return Window.state_words(self, trace) + (LEFT_WORDS if self.is_bounded else 0)
+
+    cdef void write_state(self, uint32_t trace, uint64_t *words) noexcept nogil:
+        cdef const Area *area = &self.areas[trace]
+        Window.write_state(self, trace, words)
+        if self.is_bounded:
+            words += Window.state_words(self, trace)
+            words[0] = area.has_left
+            words[1] = <uint64_t> area.left
+            words[2] = <uint64_t> area.left_at
+
+    cdef int read_state(self, uint32_t trace, const uint64_t *words, size_t size) except -1 nogil:
+        cdef Area *area = &self.areas[trace]
+        cdef Ring *ring
+        memset(area, 0, sizeof(Area))
+        memset(number_of(&self.sums, trace), 0, number_bytes(&self.sums))
+        if not self.is_at_once:
+            ring = &self.rings.of[trace]
+            ring.start = ring.entry = ring.end = 0
+        if not self.is_bounded or words == NULL:
+            return Window.read_state(self, trace, words, size)
+        if size < LEFT_WORDS:
+            with gil:
+                raise damaged()
+        size -= LEFT_WORDS
+        if words[size]:
+            area.has_left = area.has_entered = True
+            area.left = area.entered = self.value_of_word(words[size + 1])
+            area.left_at = area.entered_at = <int64_t> words[size + 2]
+        return Window.read_state(self, trace, words, size)
+
+    cdef size_t total_words(self, uint32_t trace) noexcept nogil:
+        cdef size_t words = 3 + number_words(&self.sums, trace)
+        return words + (SPECIAL_WORDS if has_specials(&self.areas[trace].specials) else 0)
+
+    cdef void write_total(self, uint32_t trace, uint64_t *words) noexcept nogil:
+        cdef const Area *area = &self.areas[trace]
+        cdef bint is_special = has_specials(&area.specials)
+        words[0] = <uint64_t> area.has_entered << 1 | is_special
+        words[1] = <uint64_t> area.entered
+        words[2] = <uint64_t> area.entered_at
+        words += 3
+        if is_special:
+            memcpy(words, &area.specials, sizeof(Specials))
+            words += SPECIAL_WORDS
+        write_number(&self.sums, trace, words)
+
+    cdef int read_total(self, uint32_t trace, const uint64_t *words, size_t size) except -1 nogil:
+        cdef Area *area = &self.areas[trace]
+        cdef size_t done = 3
+        cdef int exponent = 0
+        cdef Numbers wide
+        if words == NULL:
+            return 0
+        if size < 3 or (words[0] & 1 and size < 3 + SPECIAL_WORDS):
+            with gil:
+                raise damaged()
+        area.has_entered = words[0] >> 1 != 0
+        area.entered = self.value_of_word(words[1])
+        area.entered_at = <int64_t> words[2]
+        if words[0] & 1:
+            memcpy(&area.specials, words + done, sizeof(Specials))
+            done += SPECIAL_WORDS
+        while wanted_exponent(
+            &self.sums, words + done, size - done, MOST_AREA_WORDS, &exponent
+        ):
+            wide = widened(&self.sums, exponent, 128, False)
+            if wide.words == NULL:
+                with gil:
+                    raise MemoryError("mtlmon: out of memory")
+            take_numbers(&self.sums, &wide)
+        done += read_number(&self.sums, trace, words + done)
+        if done != size:
+            with gil:
+                raise damaged()
+        return 0

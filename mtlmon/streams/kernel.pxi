@@ -631,6 +631,7 @@ ctypedef fused KernelByTrace:
     QueueWindow
     DistinctWindow
     QuantileWindow
+    IntegralWindow
     Fold
     Last
 

@@ -303,6 +303,7 @@ ctypedef fused ExactWindow:
     SumWindow
     DistinctWindow
     QuantileWindow
+    IntegralWindow
 
 
 cdef inline int push_by_trace(
@@ -311,6 +312,7 @@ cdef inline int push_by_trace(
     """Append a row to those of its trace; let it enter if nothing else can happen to it."""
     if window.is_at_once:
         window.rows.numbers[0] = trace
+        window.rows.time_stamps[0] = time_stamp
         if window.rows.has_values:
             window.rows.values[0] = value
         return window.enter(0)

@@ -15,8 +15,9 @@ from mtlmon.errors import SnapshotError
 from tests.doors import streams_native as native
 from tests.sampling import thinned
 
-BOUNDED = ("count", "sum", "avg", "stddev", "distinct", "quantile", "min", "max", "first", "latest")
-UNBOUNDED = ("count", "sum", "var", "last", "min", "max", "first", "latest")
+CHOICES = ("min", "max", "first", "latest")
+BOUNDED = ("count", "sum", "avg", "stddev", "distinct", "quantile", "integral", "lines", *CHOICES)
+UNBOUNDED = ("count", "sum", "var", "last", "integral", "lines", *CHOICES)
 FLOATS = (0.0, -0.0, 0.1, -2.5, 1e300, -1e300, 5e-324, float("inf"), float("nan"))
 
 
@@ -36,6 +37,8 @@ class Aggregate(NamedTuple):
             return native.DistinctWindow(is_float, lower, upper)
         if kind == "quantile":
             return native.QuantileWindow(0.3, lower, upper)
+        if kind in {"integral", "lines"}:
+            return native.IntegralWindow(is_float, lower, upper, kind == "lines")
         if kind == "last":
             return native.Last(lower + 1)
         choice = "last" if kind == "latest" else kind
@@ -325,7 +328,7 @@ def test_values_of_integers_become_floats(kind: str, upper: int) -> None:
 
 
 def test_kernels_refuse_what_they_cannot_do() -> None:
-    kernel = native.IntegralWindow(False, 0, 5)
+    kernel = native.DistinctWindow(False, 0, -1)
     assert not kernel.can_be_by_trace
     with pytest.raises(ValueError, match="no states by trace"):
         kernel.by_trace()
