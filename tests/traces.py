@@ -64,6 +64,8 @@ def ended(prefix: Prefix, end_time: EndTime) -> Prefix:
     complete_up_to = last if end_time == "last" else end_time
     if complete_up_to < last:
         return prefix
+    if complete_up_to == MAXIMUM_TIME_STAMP:
+        return prefix._replace(closed=True)
     return prefix._replace(clock=max(prefix.clock, complete_up_to + 1))
 
 

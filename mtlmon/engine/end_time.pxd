@@ -1,7 +1,7 @@
 # cython: language_level=3
 """Declarations for end times: what is known about the time after a stream's last event."""
 
-from libc.stdint cimport uint64_t
+from libc.stdint cimport INT64_MAX, uint64_t
 
 
 cdef enum EndKind:
@@ -29,3 +29,11 @@ cdef inline uint64_t clock_after(const EndTime *end, uint64_t last) noexcept nog
     if end.kind == END_AT and end.time_stamp >= last:
         return end.time_stamp + 1
     return last
+
+
+cdef inline bint is_closed_by(const EndTime *end, uint64_t last) noexcept nogil:
+    """Whether no event can come after a stream that ends with an event at `last`.
+
+    That is also so if the stream is complete up to the largest time-stamp there is.
+    """
+    return end.kind == END_INFINITE or clock_after(end, last) > <uint64_t> INT64_MAX

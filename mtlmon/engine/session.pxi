@@ -125,6 +125,8 @@ cdef class Session:
             return self._end()
         if self.state.event_count == 0:
             return self.pass_time(0)
+        if is_closed_by(end, self.state.time_stamp):
+            return self._end()
         return self.pass_time(clock_after(end, self.state.time_stamp))
 
     cdef int push_time(self, uint64_t time_stamp) except -1 nogil:

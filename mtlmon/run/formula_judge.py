@@ -241,6 +241,12 @@ class FormulaJudge(Judge):
         ]
         return [], f"\n\n{counts_table(cells, [visible(policy.text) for policy in policies])}{used}"
 
+    @property
+    def first_row(self) -> RowPlace | None:
+        tracker = self.check.row_tracker
+        first = None if tracker is None else tracker.first_violation
+        return None if first is None else first[1]
+
     # ---- violations that are collected -----------------------------------------------------
 
     def chosen(self) -> Sequence[Violation]:

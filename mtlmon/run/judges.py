@@ -233,6 +233,11 @@ class Judge(Protocol):
     def tallies(self) -> tuple[list[tuple[str, int, str]], str]:
         """Return the counts of policies for a summary: as its last rows, and as text below."""
 
+    @property
+    def first_row(self) -> RowPlace | None:
+        """The row of the earliest violation, if the rows of violations are known."""
+        return None
+
     # ---- violations that are collected -----------------------------------------------------
 
     @abstractmethod

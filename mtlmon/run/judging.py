@@ -19,6 +19,7 @@ from mtlmon.run.report import (
     table,
 )
 from mtlmon.run.snapshot_parts import JUDGES, damaged, joined_parts, split_parts
+from mtlmon.syntax.report import visible
 from mtlmon.text.byte_writer import ByteWriter
 
 if TYPE_CHECKING:
@@ -321,6 +322,11 @@ class PolicyWork(EventWork):
             own, below = judge.tallies()
             rows += own
             text += below
+        # the outcome for a person says so, too
+        is_told = len(self.judges) > 1 or self.options.output.for_people
+        first = None if is_told else self.pace.first_row
+        if first is not None:
+            text += f"\n\nfirst violation at {visible(str(first))}"
         return f"{table(rows, count, what, seconds)}{text}"
 
     # ---- violations that are collected -----------------------------------------------------

@@ -677,7 +677,7 @@ cdef class QuantileWindow(Window):
         if self.is_bounded:
             return 0
         traces = <uint32_t> min(<uint64_t> MOST_TRACES, reader.get_count(2))
-        self.make_room(traces, 0)
+        self.have_traces(traces, 0)
         for number in range(traces):
             self.sorted[number].undefined = <int64_t> reader.get(INT64_MAX)
             for _ in range(reader.get_count(1)):

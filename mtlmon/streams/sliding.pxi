@@ -48,10 +48,15 @@ cdef class Window(Kernel):
         cdef uint32_t room = self.traces
         if traces > self.traces:
             room = room_for(traces, self.traces)
-        reserve_panes(&self.panes, &self.rows, self.traces, room, rows)
+        return self.have_traces(room, rows)
+
+    cdef int have_traces(self, uint32_t traces, size_t rows) except -1:
+        """Have so many traces, and no room for more, so that saving them again changes nothing."""
+        traces = max(traces, self.traces)
+        reserve_panes(&self.panes, &self.rows, self.traces, traces, rows)
         if traces > self.traces:
-            resize_rings(&self.rings, self.traces, room)
-            self.resize_traces(room)
+            resize_rings(&self.rings, self.traces, traces)
+            self.resize_traces(traces)
         return 0
 
     cdef int resize_traces(self, uint32_t traces) except -1:
@@ -104,7 +109,7 @@ cdef class Window(Kernel):
         cdef uint32_t traces = self.read_queue(&self.rows, reader)
         if entered > self.rows.end or (entered and not self.is_bounded):
             raise damaged()
-        self.make_room(traces, 0)
+        self.have_traces(traces, 0)
         open_again(&self.panes, &self.rows, self.traces)
         self.entry = entered
         self.begin()
@@ -613,7 +618,7 @@ cdef class CountWindow(Window):
                 self.enter(index_of(&self.rows, position))
             return 0
         traces = <uint32_t> min(<uint64_t> MOST_TRACES, reader.get_count(1))
-        self.make_room(traces, 0)
+        self.have_traces(traces, 0)
         for number in range(traces):
             self.counts[number] = <int64_t> reader.get(INT64_MAX)
         return 0

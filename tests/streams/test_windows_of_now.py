@@ -282,3 +282,16 @@ def test_snapshots_of_another_form_are_refused() -> None:
     held = File("stream n = i.hold() per k\nstream w = max(n over n)")
     with pytest.raises(SnapshotError, match="other streams"):
         held.program().restore(snapshot)
+
+
+@pytest.mark.parametrize("window", ["count[3,*)()", "distinct[3,*)(i)", "median[3,*)(i)"])
+def test_a_snapshot_is_the_same_once_it_is_restored(window: str) -> None:
+    """Also where kernels have more room than there are instances."""
+    file = File(f"stream x = {window} per k")
+    program = file.program()
+    for number in range(12):
+        evaluated(program, log_of([f"{number} {number} - 1"]), SCHEMA)
+        snapshot = program.snapshot()
+        other = file.program()
+        other.restore(snapshot)
+        assert other.snapshot() == snapshot
