@@ -32,4 +32,4 @@ def clock_at_end(last, end_time):
         end_time: what is known about the time after it, as for `Monitor.finish`.
     """
     cdef EndTime end = read_end_time(end_time)
-    return None if is_closed_by(&end, last) else clock_after(&end, last)
+    return None if end.kind == END_INFINITE else clock_after(&end, last)

@@ -99,7 +99,7 @@ class Trace:
         self.first_offset = first_offset
         last = time_stamps[-1] if time_stamps else 0
         following = clock_at_end(last, end_time)
-        self.is_closed = following is None
+        self.is_closed = following is None or following > MAXIMUM_BOUND
         self.clock = last if following is None else following
 
     @classmethod

@@ -414,13 +414,15 @@ class LateWork(EventWork):
         Raises:
             SnapshotError: the snapshot is damaged, or belongs to other policies or options.
         """
-        text, check, *own = split_parts(snapshot, CORRECTED, 2)
+        text, check, *own = split_parts(snapshot, CORRECTED, 4)
         settings, late, header = json.loads(text)
         for (what, value), before in zip(self.settings(), settings, strict=True):
             if value != before:
                 raise SnapshotError(f"it was made {what}")
+        # ticks that are computed again have keys
+        self.restore_keys(own[2:])
         self.check.restore(check)
-        self.restore_own(own)
+        self.restore_own(own[:2])
         if isinstance(self.late, LateFile):
             self.late.go_on(late)
         if not isinstance(self.source, TextLog):
@@ -440,25 +442,35 @@ class LateWork(EventWork):
         plain = self.check.plain
         return [] if plain is None else self.source.key_tables[: len(plain.partitions.columns)]
 
-    def restore_own(self, parts: Sequence[bytes]) -> None:
-        """Restore what the check does not hold.
+    def restore_keys(self, parts: Sequence[bytes]) -> None:
+        """Restore the keys of policies without variables.
 
         Raises:
             SnapshotError: the parts are damaged.
         """
-        if len(parts) != 2 + len(self.keys):
+        if len(parts) != len(self.keys):
             raise damaged()
-        events, first, *keys = parts
+        for table, part in zip(self.keys, parts, strict=True):
+            if table is not None:
+                table.restore(part)
+
+    def restore_own(self, parts: Sequence[bytes]) -> None:
+        """Restore what neither the check nor keys hold.
+
+        Raises:
+            SnapshotError: the parts are damaged, or there are fewer keys than the check knows.
+        """
+        events, first = parts
         if self.events is not None:
             self.events.restore(events)
         if self.first is not None:
             self.first.restore(first)
         counts = [] if self.check.plain is None else self.check.plain.key_counts
-        for table, part, count in zip(self.keys, keys, counts, strict=True):
-            if table is not None:
-                table.restore(part)
-                if len(table) < count:
-                    raise damaged()
+        if any(
+            table is not None and len(table) < count
+            for table, count in zip(self.keys, counts, strict=True)
+        ):
+            raise damaged()
 
     def settings(self) -> list[tuple[str, object]]:
         """Return the settings that must not change, each with the words for an error message."""
