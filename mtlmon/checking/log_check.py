@@ -29,6 +29,7 @@ from mtlmon.engine.native import MemoryLimit, clock_at_end
 from mtlmon.errors import MtlmonError
 from mtlmon.support.snapshot_parts import damaged, sized, take_sized
 from mtlmon.syntax.durations import Duration
+from mtlmon.syntax.interval import MAXIMUM_BOUND
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Sequence
@@ -589,17 +590,19 @@ class LogCheck:
         if clock is None:
             return
         following = clock_at_end(clock, end_time)
+        # no event has a larger time-stamp
+        is_closed = following is None or following > MAXIMUM_BOUND
         if self._has_ticks:
             limit = clock + 1 if following is None else following
             for batch in source.ticks_until(limit):
                 yield from self.feed(batch, source)
                 if self.is_stopped:
                     return
-        if self._has_waiting and following is None:
+        if self._has_waiting and is_closed:
             for batch in source.released():
                 yield from self.feed(batch, source)
         self._end_clock = max(clock if following is None else following, self._feeder.passed)
-        self._native.finish(self._end_clock, following is None)
+        self._native.finish(self._end_clock, is_closed)
         self._feeder.clock = None
         self._note_time()
         yield

@@ -181,7 +181,7 @@ class RelationalRun:
             if following is None:
                 self.engine.end(clock, True)
             elif following:
-                self.engine.end(min(following, LARGEST), False)
+                self.engine.end(min(following, LARGEST), following > LARGEST)
         finally:
             self._deliver()
 
