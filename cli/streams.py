@@ -23,7 +23,7 @@ from mtlmon.cli.option_groups import (
 from mtlmon.cli.parser import Parser, add_help_options, take_policy_files
 from mtlmon.cli.signals import Signals
 from mtlmon.cli.terminal import TERMINAL, note
-from mtlmon.engine.native import MemoryLimit, clock_at_end
+from mtlmon.engine.native import MemoryLimit, clock_at_end, is_end_of_time
 from mtlmon.run.endings import note_skipped, note_waiting
 from mtlmon.run.failure import RunError
 from mtlmon.run.files import open_log, open_verdicts, texts_of
@@ -318,7 +318,7 @@ class StreamWork(LogWork["TextBatch | EventBatch"]):
             for batch in self.log.ticks_until(clock + 1 if following is None else following):
                 self.put(batch)
                 yield
-            if following is None:
+            if is_end_of_time(following):
                 for batch in self.log.released():
                     self.put(batch)
                     yield

@@ -25,11 +25,10 @@ from mtlmon.drive.native import (
     restore_policies,
 )
 from mtlmon.engine.memory_limit import formula_bytes, memory_size
-from mtlmon.engine.native import MemoryLimit, clock_at_end
+from mtlmon.engine.native import MemoryLimit, clock_at_end, is_end_of_time
 from mtlmon.errors import MtlmonError
 from mtlmon.support.snapshot_parts import damaged, sized, take_sized
 from mtlmon.syntax.durations import Duration
-from mtlmon.syntax.interval import MAXIMUM_BOUND
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Sequence
@@ -590,8 +589,7 @@ class LogCheck:
         if clock is None:
             return
         following = clock_at_end(clock, end_time)
-        # no event has a larger time-stamp
-        is_closed = following is None or following > MAXIMUM_BOUND
+        is_closed = is_end_of_time(following)
         if self._has_ticks:
             limit = clock + 1 if following is None else following
             for batch in source.ticks_until(limit):

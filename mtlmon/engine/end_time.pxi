@@ -33,3 +33,10 @@ def clock_at_end(last, end_time):
     """
     cdef EndTime end = read_end_time(end_time)
     return None if end.kind == END_INFINITE else clock_after(&end, last)
+
+
+def is_end_of_time(clock):
+    """Whether no event can follow a log whose later events are not below `clock`, as `clock_at_end`
+    gives it: there are none above the largest time-stamp, either.
+    """
+    return clock is None or clock > INT64_MAX

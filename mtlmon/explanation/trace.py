@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from mtlmon.engine.native import clock_at_end, read_atoms
+from mtlmon.engine.native import clock_at_end, is_end_of_time, read_atoms
 from mtlmon.errors import EventTypeError, ExplanationError, TimeStampError
 from mtlmon.syntax.bounds import require_unit
 from mtlmon.syntax.interval import MAXIMUM_BOUND
@@ -99,7 +99,7 @@ class Trace:
         self.first_offset = first_offset
         last = time_stamps[-1] if time_stamps else 0
         following = clock_at_end(last, end_time)
-        self.is_closed = following is None or following > MAXIMUM_BOUND
+        self.is_closed = is_end_of_time(following)
         self.clock = last if following is None else following
 
     @classmethod

@@ -6,7 +6,7 @@ from array import array
 from functools import partial
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from mtlmon.engine.native import MemoryLimit, clock_at_end
+from mtlmon.engine.native import MemoryLimit, clock_at_end, is_end_of_time
 from mtlmon.errors import MtlmonError, RowError
 from mtlmon.policy.predicates.integers import LARGEST
 from mtlmon.relational.native import AnswerBlock, RelationalEngine
@@ -178,10 +178,10 @@ class RelationalRun:
         clock = self.engine.clock
         following = clock_at_end(clock, end_time)
         try:
-            if following is None:
+            if is_end_of_time(following):
                 self.engine.end(clock, True)
             elif following:
-                self.engine.end(min(following, LARGEST), following > LARGEST)
+                self.engine.end(following, False)
         finally:
             self._deliver()
 

@@ -9,10 +9,9 @@ from copy import copy
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mtlmon._relational import RelationalMonitor
-from mtlmon.engine.native import clock_at_end, read_atoms
+from mtlmon.engine.native import clock_at_end, is_end_of_time, read_atoms
 from mtlmon.errors import EventTypeError, MtlmonError, TraceError
 from mtlmon.policy.first_order.instances import instance_of
-from mtlmon.policy.predicates.integers import LARGEST
 from mtlmon.policy.predicates.kinds import TEXT
 from mtlmon.relational.analysis import parts_of, valid_analysis, valid_keyed_file
 from mtlmon.relational.atoms import used_atoms
@@ -235,10 +234,10 @@ class RelationalRecording(Events):
         engine = engine_of(self.monitor)
         if engine.point_count:
             following = clock_at_end(engine.clock, self._note_end(end_time))
-            if following is None:
+            if is_end_of_time(following):
                 answers = self.monitor.finish()
             elif following:
-                answers = self.monitor.advance(min(following, LARGEST))
+                answers = self.monitor.advance(following)
         found = self._noted(answers)
         for one in (self, *self._of_keys.values()):
             one.end_time = self.end_time

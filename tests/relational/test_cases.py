@@ -44,6 +44,18 @@ def test_the_command(name: str, slices: tuple[str, ...], tmp_path: Path) -> None
     assert (ended.status == 2) is bool(case.error), ended.errors
 
 
+@pytest.mark.parametrize("options", [(), ("--slices", "2"), ("--lateness", "5")])
+def test_nothing_follows_the_largest_time_stamp(
+    options: tuple[str, ...], tmp_path: Path
+) -> None:
+    """A log that is complete up to there has ended: nothing comes next, whoever judges it."""
+    policy, log = tmp_path / "policy.mtl", tmp_path / "case.log"
+    policy.write_text("atom p(x: int)\natom q(x: int)\npolicy result: p(x) IMPLIES NEXT q(x)\n")
+    log.write_text("@5 p(1)\n")
+    ended = mtlmon(*options, "--end-time", str(2**63 - 1), str(policy), str(log))
+    assert ended.output == "result\t5:0 false (x=1)\n", ended.errors
+
+
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.refused])
 def test_what_is_refused(name: str, tmp_path: Path) -> None:
     ended = run_case(CASES[name], tmp_path)

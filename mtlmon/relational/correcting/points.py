@@ -260,10 +260,10 @@ class PointHistory:
 
         def end(engine: RelationalEngine) -> None:
             passed = self.chunked.passed
-            if end_time == "inf":
+            if end_time == "inf" or end_time == LARGEST:
                 engine.end(max(engine.clock, passed), True)
             elif isinstance(end_time, int):
-                engine.end(min(max(end_time + 1, passed), LARGEST), False)
+                engine.end(max(end_time + 1, passed), False)
             elif passed > engine.clock:
                 engine.end(passed, False)
 

@@ -9,9 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from mtlmon.arrays.native import KeyTable
-from mtlmon.engine.native import clock_at_end
+from mtlmon.engine.native import clock_at_end, is_end_of_time
 from mtlmon.errors import MtlmonError, RowError
-from mtlmon.policy.predicates.integers import LARGEST
 from mtlmon.relational.atoms import cell_word, named_rows
 from mtlmon.relational.native import RelationalEngine
 from mtlmon.relational.planning import plan
@@ -305,10 +304,10 @@ class SliceMonitor:
         yield from self._advance()
         self.engine.end(self._last, False)
         following = clock_at_end(self._last, end_time)
-        if following is None:
+        if is_end_of_time(following):
             self.engine.end(self._last, True)
         elif following:
-            self.engine.end(min(following, LARGEST), False)
+            self.engine.end(following, False)
         self._found += self._batches.of(self.engine.answers)
         yield from self._take()
 
