@@ -14,7 +14,7 @@ from itertools import islice
 from multiprocessing import get_context
 from pathlib import Path
 
-from tests.mutation.building import Shadow
+from tests.mutation.building import Shadow, unit_of
 from tests.mutation.modules import CORPUS, Module, chosen, find_modules
 from tests.mutation.mutants import Mutant
 from tests.mutation.results import (
@@ -26,8 +26,10 @@ from tests.mutation.results import (
     result_of,
     score_table,
 )
-from tests.mutation.switched import switched
+from tests.mutation.switched import blamed, switched
 from tests.mutation.testing import Limits, run_tests
+
+Place = tuple[Module, Mutant]
 
 _ROOT = Path(__file__).resolve().parents[2]
 _SLOW = Limits(600, 3600)
@@ -37,6 +39,7 @@ _USUAL_FEW = Limits(25, 600)
 _USUAL = Limits(150, 1800)
 # Most mutants are noticed by any of the cases of a test; with a seed properties have fewer, too.
 _FEW = ("--every=12", "--hypothesis-seed=1")
+_MOST_TOGETHER = 40
 
 # what tests take on the original, once that has been asked
 _USED: dict[tuple[str, ...], float] = {}
@@ -54,48 +57,50 @@ class _Worker:
     def start(cls, directory: str) -> None:
         cls.current = cls(directory)
 
-    def test(self, module: Module, mutants: list[Mutant], last: str) -> list[Result]:
-        """Test mutants of one module, as many as can be with one compilation."""
+    def test(self, places: list[Place], last: str) -> list[Result]:
+        """Test mutants of one compiled unit, as many as can be with one compilation."""
+        module, _ = places[0]
         if not module.is_native:
-            return self._one_by_one(module, mutants, last)
-        text, together = switched(module.originals[mutants[0].source], mutants)
-        alone = [one for one in mutants if one not in together]
-        return self._halved(module, together, last, text) + self._one_by_one(module, alone, last)
+            return self._one_by_one(places, last)
+        unit = unit_of(_ROOT, places[0][1].source)
+        originals = {unit: (_ROOT / unit).read_text()}
+        originals |= {one.source: module.originals[one.source] for module, one in places}
+        alone: list[Place] = []
+        while places:
+            texts, taken = switched(originals, unit, [mutant for _, mutant in places])
+            by_mutant = {id(mutant): (module, mutant) for module, mutant in places}
+            chosen = [by_mutant.pop(id(mutant)) for mutant in taken]
+            alone += by_mutant.values()
+            if self.shadow.put(texts):
+                return self._results(chosen, last, texts) + self._one_by_one(alone, last)
+            wrong = blamed(self.shadow.compiler_output(), texts) or {*range(1, len(chosen) + 1)}
+            alone += [place for number, place in enumerate(chosen, 1) if number in wrong]
+            places = [place for number, place in enumerate(chosen, 1) if number not in wrong]
+        return self._one_by_one(alone, last)
 
-    def _halved(
-        self, module: Module, mutants: list[Mutant], last: str, text: str | None = None
-    ) -> list[Result]:
-        """Test mutants that can be in one text, in two parts if this one does not compile."""
-        if len(mutants) < 2:
-            return self._one_by_one(module, mutants, last)
-        text = text or switched(module.originals[mutants[0].source], mutants)[0]
-        if self.shadow.put(mutants[0].source, text):
-            return self._results(module, mutants, last, text)
-        half = len(mutants) // 2
-        return self._halved(module, mutants[:half], last) + self._halved(
-            module, mutants[half:], last
-        )
-
-    def _one_by_one(self, module: Module, mutants: list[Mutant], last: str) -> list[Result]:
+    def _one_by_one(self, places: list[Place], last: str) -> list[Result]:
         found = []
-        for mutant in mutants:
-            if self.shadow.put(mutant.source, mutant.text):
-                found += self._results(module, [mutant], last, mutant.text)
+        for module, mutant in places:
+            texts = {mutant.source: mutant.text}
+            if self.shadow.put(texts):
+                found += self._results([(module, mutant)], last, texts)
             else:
                 found.append(result_of(module, mutant, "invalid"))
         return found
 
-    def _results(self, module: Module, mutants: list[Mutant], last: str, text: str) -> list[Result]:
-        """Test mutants whose text is in its place; they have the numbers from 1."""
+    def _results(self, places: list[Place], last: str, texts: dict[Path, str]) -> list[Result]:
+        """Test mutants whose texts are in their places; they have the numbers from 1."""
         try:
             return [
-                self._result(module, mutant, last, text, number)
-                for number, mutant in enumerate(mutants, 1)
+                self._result(module, mutant, last, texts, number)
+                for number, (module, mutant) in enumerate(places, 1)
             ]
         finally:
-            self.shadow.remove(mutants[0].source)
+            self.shadow.remove(next(iter(texts)))
 
-    def _result(self, module: Module, mutant: Mutant, last: str, text: str, number: int) -> Result:
+    def _result(
+        self, module: Module, mutant: Mutant, last: str, texts: dict[Path, str], number: int
+    ) -> Result:
         used = 0.0
         for stage, tests in _stages(module, mutant, last).items():
             reached = stage
@@ -104,7 +109,7 @@ class _Worker:
             if run.outcome == "timeout" and tests not in _USED:
                 self.shadow.remove(mutant.source)
                 self._time_original(tests)
-                self.shadow.put(mutant.source, text)
+                self.shadow.put(texts)
                 run = run_tests(_ROOT, self.shadow.path, tests, _limits(tests), number)
                 used += run.used
             if run.outcome != "passed":
@@ -142,8 +147,8 @@ def _stages(module: Module, mutant: Mutant, last: str) -> dict[str, tuple[str, .
     return {stage: tests[stage] for stage in wanted}
 
 
-def _test(module: Module, mutants: list[Mutant], last: str) -> list[Result]:
-    return _Worker.current.test(module, mutants, last)
+def _test(places: list[Place], last: str) -> list[Result]:
+    return _Worker.current.test(places, last)
 
 
 def _arguments() -> argparse.Namespace:
@@ -231,8 +236,8 @@ def _all_results(
         options.processes, get_context("fork"), _Worker.start, (directory,)
     ) as pool:
         try:
-            for module in modules:
-                for result in _results(module, options, journal, equivalents, pool):
+            for together in _units(modules):
+                for result in _results(together, options, journal, equivalents, pool):
                     results.append(result)
                     if time.monotonic() > deadline:
                         raise KeyboardInterrupt
@@ -244,24 +249,41 @@ def _all_results(
     return results
 
 
+def _units(modules: list[Module]) -> list[list[Module]]:
+    """The modules, those that are compiled as one unit together."""
+    units: dict[Path, list[Module]] = {}
+    for module in modules:
+        source = module.sources[0]
+        units.setdefault(unit_of(_ROOT, source) if module.is_native else source, []).append(module)
+    return [*units.values()]
+
+
 def _results(
-    module: Module,
+    modules: list[Module],
     options: argparse.Namespace,
     journal: Journal,
     equivalents: Equivalents,
     pool: ProcessPoolExecutor,
 ) -> Iterator[Result]:
-    """Those of as many mutants as wanted, in an order that the seed decides.
+    """Those of as many mutants of each module as wanted, in an order that the seed decides.
 
     What does not compile is not counted, so there is a next batch until enough are. The batches
     are the same however many processes work on them.
     """
-    found = module.shuffled(f"{options.seed}:{module.name}") if options.sample else module.mutants
-    order = (mutant for mutant in found if options.only in mutant.before)
-    wanted = options.sample or len(module.mutants)
-    while wanted and (batch := [*islice(order, wanted)]):
+    by_name = {module.name: module for module in modules}
+    orders: dict[str, Iterator[Mutant]] = {}
+    wanted: dict[str, int] = {}
+    for name, module in by_name.items():
+        found = module.shuffled(f"{options.seed}:{name}") if options.sample else module.mutants
+        orders[name] = (mutant for mutant in found if options.only in mutant.before)
+        wanted[name] = options.sample or len(module.mutants)
+    while batch := [
+        (module, mutant)
+        for name, module in by_name.items()
+        for mutant in islice(orders[name], wanted[name])
+    ]:
         untested = []
-        for mutant in batch:
+        for module, mutant in batch:
             known = journal.known.get(mutant.identity)
             if equivalents.has(module, mutant):
                 known = result_of(module, mutant, "equivalent")
@@ -272,30 +294,29 @@ def _results(
                 known = None if is_open else known
             if known:
                 if known.is_counted:
-                    wanted -= 1
+                    wanted[module.name] -= 1
                     yield known
             else:
-                untested.append(mutant)
-        by_identity = {mutant.identity: mutant for mutant in untested}
+                untested.append((module, mutant))
+        by_identity = {mutant.identity: mutant for _, mutant in untested}
         tested = [
-            pool.submit(_test, module, some, options.until)
-            for some in _shares(module, untested, options.processes)
+            pool.submit(_test, some, options.until) for some in _shares(untested, options.processes)
         ]
         for future in as_completed(tested):
             for result in future.result():
-                _show(module, by_identity[result.mutant], result)
+                _show(by_name[result.module], by_identity[result.mutant], result)
                 journal.add(result)
                 if result.is_counted:
-                    wanted -= 1
+                    wanted[result.module] -= 1
                     yield result
 
 
-def _shares(module: Module, mutants: list[Mutant], processes: int) -> list[list[Mutant]]:
-    """What is tested at a time: a native module is compiled once for as many as possible."""
-    if not module.is_native:
-        return [[mutant] for mutant in mutants]
-    size = max(1, -(-len(mutants) // processes))
-    return [mutants[start : start + size] for start in range(0, len(mutants), size)]
+def _shares(places: list[Place], processes: int) -> list[list[Place]]:
+    """What is tested at a time: a unit is compiled once for as many as an interruption may cost."""
+    if not places or not places[0][0].is_native:
+        return [[place] for place in places]
+    size = min(_MOST_TOGETHER, max(1, -(-len(places) // processes)))
+    return [places[start : start + size] for start in range(0, len(places), size)]
 
 
 def _show(module: Module, mutant: Mutant, result: Result) -> None:

@@ -10,6 +10,7 @@ import importlib.util
 import multiprocessing
 import os
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -44,22 +45,26 @@ class Shadow:
         for package in ("mtlmon", "cli"):
             shutil.copytree(root / package, self._sources / package, ignore=compiled)
 
-    def put(self, source: Path, text: str) -> bool:
-        """Have the module of a source file with another text; whether it compiles."""
-        new = self._checked(source, text) if source.suffix == ".py" else self._built(source, text)
+    def put(self, texts: Mapping[Path, str]) -> bool:
+        """Have other texts of source files; whether they compile.
+
+        They are one file of Python, or parts of one compiled unit.
+        """
+        (source, text), *_ = texts.items()
+        new = self._checked(source, text) if source.suffix == ".py" else self._built(texts)
         if new is None:
             return False
         target = self._target(source)
         _forget_bytecode(target)
-        self._links[source] = target.readlink()
+        self._links[target] = target.readlink()
         # A renaming: a library that is still mapped somewhere must not change under it.
         new.replace(target)
         return True
 
     def remove(self, source: Path) -> None:
         """Have the installed module again, if there is another."""
-        if link := self._links.pop(source, None):
-            target = self._target(source)
+        target = self._target(source)
+        if link := self._links.pop(target, None):
             _forget_bytecode(target)
             target.unlink()
             target.symlink_to(link)
@@ -76,15 +81,15 @@ class Shadow:
         written.write_text(text)
         return written
 
-    def _built(self, source: Path, text: str) -> Path | None:
-        copy = self._sources / source
-        original = copy.read_text()
+    def _built(self, texts: Mapping[Path, str]) -> Path | None:
+        originals = {source: (self._sources / source).read_text() for source in texts}
+        unit = unit_of(self._sources, next(iter(texts)))
         built = self.path.parent / "built.so"
         try:
-            copy.write_text(text)
+            for source, text in texts.items():
+                (self._sources / source).write_text(text)
             process = multiprocessing.get_context("fork").Process(
-                target=_compile,
-                args=(self._sources, unit_of(self._sources, source), built, self._log),
+                target=_compile, args=(self._sources, unit, built, self._log)
             )
             process.start()
             process.join(_COMPILE_SECONDS)
@@ -92,7 +97,8 @@ class Shadow:
                 process.kill()
                 process.join()
         finally:
-            copy.write_text(original)
+            for source, text in originals.items():
+                (self._sources / source).write_text(text)
         return None if process.exitcode else built
 
     def _target(self, source: Path) -> Path:

@@ -1,4 +1,4 @@
-"""Many mutants of a Cython source in one text, in which a number chooses one of them.
+"""Many mutants of a compiled unit in one text of each of its parts; a number chooses one of them.
 
 Compiling a unit takes longer than the tests that notice most mutants, so it is compiled once for
 many. The number is read from the environment when the module is imported; without it, nothing is
@@ -7,7 +7,9 @@ changed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from tests.mutation.mutants import Mutant
 from tests.mutation.native import Token, column_of, lines_with_roles
@@ -24,16 +26,52 @@ if mutant_setting("{VARIABLE}") != NULL:
 _CONDITIONAL = ("if", "elif", "while")
 # What cannot stand in a branch of its own.
 _OTHERS = ("else", "for", "try", "with", "except", "finally", "def", "cdef", "class", "@", "assert")
-_BEFORE_CODE = ("from", "import", "cimport", "include")
+_BEFORE_CODE = ("from", "import", "cimport")
+# how Cython says where something is wrong
+_ERROR = re.compile(r"^(\S+\.py?xi?):(\d+):\d+: ", re.MULTILINE)
+_CHOICE = re.compile(rf"{_NUMBER} == (\d+)")
 
 _Line = list[Token]
 
 
-def switched(original: str, mutants: Sequence[Mutant]) -> tuple[str, list[Mutant]]:
-    """The text, and those mutants that are in it; the first of them has the number 1.
+def switched(
+    originals: Mapping[Path, str], unit: Path, mutants: Sequence[Mutant]
+) -> tuple[dict[Path, str], list[Mutant]]:
+    """The texts, and those mutants that are in them; the first of them has the number 1.
 
     Changes of declarations and of what is known while compiling are left out.
+
+    Args:
+        originals: the texts of all sources that have mutants, and of the unit.
+        unit: the source that is compiled, which includes the others.
+        mutants: of any of the sources.
     """
+    by_source: dict[Path, list[Mutant]] = {unit: []}
+    for mutant in mutants:
+        by_source.setdefault(mutant.source, []).append(mutant)
+    texts: dict[Path, str] = {}
+    taken: list[Mutant] = []
+    for source, some in by_source.items():
+        texts[source], own = _switched(originals[source], some, len(taken))
+        taken += own
+    start = _first_code(texts[unit])
+    texts[unit] = texts[unit][:start] + _PRELUDE + texts[unit][start:]
+    return texts, taken
+
+
+def blamed(messages: str, texts: Mapping[Path, str]) -> set[int]:
+    """The numbers of mutants that are where a compiler's messages say that something is wrong."""
+    found: set[int] = set()
+    for name, line in _ERROR.findall(messages):
+        lines = texts.get(Path(name), "").splitlines()
+        # a mutant stands below what chooses it, or in the same line
+        near = lines[max(0, int(line) - 2) : int(line)]
+        found |= {int(number) for one in near for number in _CHOICE.findall(one)}
+    return found
+
+
+def _switched(original: str, mutants: Sequence[Mutant], before: int) -> tuple[str, list[Mutant]]:
+    """A text, and those mutants that are in it; the first has the number behind `before`."""
     lines = [line for line, role in lines_with_roles(original) if role == "code"]
     taken: list[Mutant] = []
     variants: dict[int, list[tuple[int, str]]] = {}
@@ -46,14 +84,13 @@ def switched(original: str, mutants: Sequence[Mutant]) -> tuple[str, list[Mutant
         changed = original[first:start] + new + original[end:last]
         if _written(original, lines[place], [(0, changed)]) is not None:
             taken.append(mutant)
-            variants.setdefault(place, []).append((len(taken), changed))
+            variants.setdefault(place, []).append((before + len(taken), changed))
     text = original
     for place in sorted(variants, reverse=True):
         written = _written(original, lines[place], variants[place])
         assert written is not None
         text = text[: lines[place][0].start] + written + text[lines[place][-1].end :]
-    start = _first_code(text)
-    return text[:start] + _PRELUDE + text[start:], taken
+    return text, taken
 
 
 def _change(old: str, new: str) -> tuple[int, int, str]:
@@ -115,7 +152,7 @@ def _chosen(variants: Sequence[tuple[int, str]], original: str) -> str:
 
 
 def _first_code(source: str) -> int:
-    """Where the first line begins that is no text, import or directive."""
+    """Where the first line begins that is no text and no import."""
     for line, _ in lines_with_roles(source, every=True):
         is_text = len(line) == 1 and line[0].kind == "string"
         if not is_text and line[0].text not in _BEFORE_CODE:

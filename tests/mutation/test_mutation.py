@@ -15,7 +15,7 @@ from tests.mutation import building, native
 from tests.mutation.modules import CORPUS, Module, chosen, find_modules
 from tests.mutation.mutants import make_mutant
 from tests.mutation.results import Equivalents, Journal, folder_table, result_of, score_table
-from tests.mutation.switched import VARIABLE, switched
+from tests.mutation.switched import VARIABLE, blamed, switched
 from tests.mutation.testing import Limits, run_tests
 from tests.sampling import thinned
 
@@ -101,14 +101,15 @@ def test_many_mutants_are_in_one_text(tmp_path: Path) -> None:
     module = Module("bounded", tmp_path, (Path("bounded.pyx"),), ())
     (tmp_path / "bounded.pyx").write_text(SWITCHED)
     mutants = module.mutants
-    text, taken = switched(SWITCHED, mutants)
+    source = Path("bounded.pyx")
+    texts, taken = switched({source: SWITCHED}, source, mutants)
     assert {one.before for one in mutants if one not in taken} == {
         "cdef int64_t MOST = 9",
         "cdef int64_t least = 2, found = 0",
         "for number in range(3):",
         "while least < 0: least += 2",
     }
-    (tmp_path / "bounded.pyx").write_text(text)
+    (tmp_path / "bounded.pyx").write_text(texts[source])
     subprocess.run(
         [sys.executable, "-m", "Cython.Build.Cythonize", "-3", "-q", "-i", "bounded.pyx"],
         cwd=tmp_path,
@@ -134,6 +135,26 @@ def test_many_mutants_are_in_one_text(tmp_path: Path) -> None:
         ("elif value > MOST:", "elif not (value > MOST):"): "-1 4 1",
     }.items():
         assert found(numbers[before, after]) == expected
+
+
+def test_mutants_of_the_parts_of_a_unit_are_compiled_together() -> None:
+    """Their numbers go on from part to part, and a message names the one that is in its place."""
+    part, unit = Path("mtlmon/parts/part.pxi"), Path("mtlmon/parts/native.pyx")
+    originals = {part: "cdef int f(int a):\n    a += 1\n    return a\n",
+                 unit: '"""A unit."""\n\ninclude "part.pxi"\n'}  # fmt: skip
+    other = Path("mtlmon/parts/other.pxi")
+    originals[other] = "cdef int g(int a):\n    a -= 1\n    return a\n"
+    mutants = [
+        make_mutant(source, originals[source], "drop", originals[source].replace(old, "pass"))
+        for source, old in ((part, "a += 1"), (other, "a -= 1"))
+    ]
+    texts, taken = switched(originals, unit, mutants)
+    assert taken == mutants
+    assert texts[unit].index("cdef int") < texts[unit].index("include")
+    assert "cdef int chosen" not in texts[part] + texts[other]
+    line = texts[other].splitlines().index("        pass") + 1
+    assert blamed(f"{other}:{line}:8: Undeclared name\n", texts) == {2}
+    assert not blamed(f"{other}:{line + 3}:8: Undeclared name\n", texts)
 
 
 def test_what_only_checking_builds_run_has_no_mutants() -> None:
