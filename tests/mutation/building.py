@@ -114,7 +114,12 @@ def unit_of(root: Path, source: Path) -> Path:
     """The file that is compiled for a native source: itself, or the unit that it is a part of."""
     if source.suffix == ".pyx":
         return source
-    return next(folder / UNIT for folder in source.parents if (root / folder / UNIT).exists())
+    for folder in source.parents:
+        if (root / folder / UNIT).exists():
+            return folder / UNIT
+    # a part of units of other folders: the first of them
+    including = (one for one in sorted(root.rglob(UNIT)) if f'{source.name}"' in one.read_text())
+    return next(including).relative_to(root)
 
 
 def _installed(package: str) -> Path:
