@@ -45,6 +45,13 @@ def test_the_listed_averages() -> None:
     assert found["speed"].to_pylist() == pytest.approx([value for *_, value in LISTED], abs=1e-3)
 
 
+def test_an_average_is_never_the_negative_zero() -> None:
+    """The least number below zero, divided by three, is rounded to it; relations have one zero."""
+    rows = pa.table({"from": [1, 1, 1], "to": [2, 2, 2], "speed": [-5e-324, 0.0, 0.0]})
+    found = evaluate(a.Group(a.Source("rows"), (), AVERAGE), {"rows": rows})
+    assert [str(one) for one in found["speed"].to_pylist()] == ["0.0"]
+
+
 def test_the_windows_of_vehicles() -> None:
     found = evaluate(a.ValidFor(a.Source("rows"), 900), {"rows": VEHICLES})
     assert found["end"].to_pylist() == [at("05:15:08"), at("05:16:32"), at("05:17:16")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.doors import Codes, Contacts, Numbering, Segments, has_overlaps
+from tests.doors import Codes, Contacts, Numbering, Pairs, Segments, has_overlaps
 from tests.doors import RelationTimeline as Timeline
 
 STARTS, ENDS = np.array([3, 0, 9]), np.array([9, 5, 2**63 - 1])
@@ -51,6 +51,13 @@ def test_segments_of_records() -> None:
         Segments(timeline(), np.array([0, 1, 0]), np.array([0]), 2)
     with pytest.raises(ValueError):
         apart.find(times, codes[:2], 6, -9)
+
+
+def test_a_key_without_a_partner_has_the_number_behind_the_others() -> None:
+    keys = Numbering(np.array([0, 2, 1], np.uint32), 3)
+    assert not Pairs(timeline(), keys, timeline(), keys, 2).find(9)
+    with pytest.raises(ValueError, match="a number of a key is too great"):
+        Pairs(timeline(), keys, timeline(), keys, 1)
 
 
 def test_records_that_touch_equal_ones() -> None:
