@@ -227,6 +227,15 @@ def test_summaries() -> None:
     assert "true         1,000  100.00 %" in str(many).splitlines()
 
 
+def test_a_stream_of_counted_verdicts_that_is_closed_has_ended() -> None:
+    verdicts = map(verdict, ["1:0 true", "2:0 true", "3:0 true"])
+    watched = Summary().watch(verdicts)
+    next(watched)
+    watched.close()  # type: ignore[attr-defined]
+    assert list(watched) == []
+    assert str(next(verdicts)) == "2:0 true"
+
+
 def test_resolved_verdicts_are_verdicts() -> None:
     (resolved, _) = resolve(map(verdict, ["1:1 = 1:0", "1:0 true"]))
     assert resolved == verdict("1:0 true")
