@@ -131,11 +131,11 @@ def run(options: RunSpec) -> int:
     if options.log.signature is not None:
         from mtlmon.run.monpoly_logs import check_monpoly, prepared_monpoly
 
-        formula, analysis, options = prepared_monpoly(options)
+        formula, options = prepared_monpoly(options)
         if options.policies.explain_formula:
             explain(formula.file, options)
             return 0
-        return finished(check_monpoly(formula, analysis, options))
+        return finished(check_monpoly(formula, options))
     if options.log.follow is not None and not options.policies.explain_formula:
         options = options.having(format=follow_log(options.log))
     file, options = prepared(options)

@@ -71,15 +71,6 @@ class AssumptionWatch:
         times = np.asarray(batch.time_stamps)
         yield from self._note(times, batch.numbers_of, source.key_tables)
 
-    def note_times(self, times: bytes) -> Iterator[str]:
-        """Do as `note` for the next events of a log that is one trace without keys.
-
-        Args:
-            times: their time-stamps, 64 bits each.
-        """
-        if self._rates:
-            yield from self._note(np.frombuffer(times, np.int64), lambda _: None, (None,))
-
     def _note(
         self, times: NDArray[np.int64], numbers_of: _NumbersOf, tables: Sequence[KeyTable | None]
     ) -> Iterator[str]:

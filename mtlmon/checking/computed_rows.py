@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mtlmon.errors import MtlmonError
     from mtlmon.relational.input.native import RowEvents, RowScanner
 
-__all__ = ["ComputedEvents", "ComputedRows"]
+__all__ = ["ComputedEvents"]
 
 _WORD_BYTES = 8
 
@@ -115,65 +115,3 @@ class ComputedEvents:
                 raise self._error
         words_size = len(letters) // (len(times) // _WORD_BYTES)
         return times[: self._count * _WORD_BYTES], letters[: self._count * words_size]
-
-
-class ComputedRows:
-    """Reads a text log into time-points, as `RowScanner` does, with rows of computed atoms.
-
-    Args:
-        events: reads the log.
-    """
-
-    def __init__(self, events: ComputedEvents) -> None:
-        self._events = events
-        rows = events.rows
-        self.lines = rows.lines
-        self.table = rows.table
-        self.load = events.load
-        self.load_end = events.load_end
-        self.unload = rows.unload
-        self.number_lines = events.number_lines
-        self.snapshot = events.snapshot
-        self.restore = events.restore
-
-    @property
-    def atoms(self) -> tuple[str, ...]:
-        """The atoms of the log that the computed ones use."""
-        return self._events.atoms
-
-    @property
-    def absent(self) -> tuple[str, ...]:
-        """The atoms that have not occurred so far."""
-        return self._events.scanner.absent
-
-    @property
-    def last_lines(self) -> bytes:
-        """After `number_lines`: bytes of the lines of the time-points that were added last."""
-        return self._events.lines
-
-    @property
-    def point_count(self) -> int:
-        """The number of time-points that were read."""
-        return self._events.rows.point_count
-
-    @property
-    def position(self) -> int:
-        """How many bytes of the log have been read, up to the end of a line."""
-        return self._events.rows.position
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether there can be a snapshot."""
-        return self._events.rows.is_settled
-
-    def read(self, most: int = 0) -> bool:
-        """Add the next time-points of the block; return whether there may be more.
-
-        Raises:
-            LogError, MtlmonError: as `ComputedEvents.read`.
-        """
-        return bool(self._events.read()[0])
-
-    def without_rows(self, events: RowEvents) -> ComputedEvents:
-        """Return what reads a log only for streams; `events` drops its time-points."""
-        return self._events.without_rows(events)

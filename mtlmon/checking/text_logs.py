@@ -27,19 +27,17 @@ from mtlmon.text.head import HEAD_BYTES, LogHead
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-    from typing import Protocol
+    from typing import Any, Protocol
 
     import numpy as np
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from mtlmon.checking.computed_rows import ComputedEvents
     from mtlmon.checking.event_digest import DigestPair, EventDigest
     from mtlmon.checking.text_streams import TextStreams
     from mtlmon.checking.time_points import ChosenPoints
     from mtlmon.policy.definitions import Clock
     from mtlmon.policy.predicates.time_points import When
-    from mtlmon.relational.input.native import RowEvents
     from mtlmon.streams.atoms import TickAtoms, Values
     from mtlmon.tables.columns.times import Times
     from mtlmon.text.given import GivenText
@@ -62,6 +60,34 @@ if TYPE_CHECKING:
 
         def close(self) -> None:
             """Close it."""
+
+    class LineEvents(Protocol):
+        """What reads the events of lines, whose rows are elsewhere; see `RowEvents`."""
+
+        @property
+        def atoms(self) -> tuple[str, ...]:
+            """The atoms of letters, in the order of their bits."""
+
+        @property
+        def rows(self) -> Any:
+            """What reads the rows, with its place in the log."""
+
+        @property
+        def scanner(self) -> Any:
+            """What knows what was read."""
+
+        @property
+        def last_time_stamp(self) -> int | None: ...
+        @property
+        def held_bytes(self) -> int: ...
+        @property
+        def lines(self) -> bytes: ...
+        def number_lines(self) -> None: ...
+        def load(self, block: memoryview) -> None: ...
+        def load_end(self) -> None: ...
+        def read(self) -> tuple[bytes, bytes]: ...
+        def snapshot(self) -> bytes: ...
+        def restore(self, snapshot: bytes, /) -> None: ...
 
     class Order(Protocol):
         """What puts the lines of a log into the order of time."""
@@ -253,7 +279,7 @@ class TextLog(BatchReader[TextBatch]):
         skip_errors: bool = False,
         memory: MemoryLimit | None = None,
         streams: TextStreams | None = None,
-        events: RowEvents | ComputedEvents | None = None,
+        events: LineEvents | None = None,
         order: Order | None = None,
         in_any_order: bool = False,
     ) -> None:
@@ -262,7 +288,7 @@ class TextLog(BatchReader[TextBatch]):
         self._file = file
         self.name = file.name
         self._atoms = tuple(atoms)
-        self._events: TextEvents | RowEvents | ComputedEvents
+        self._events: TextEvents | LineEvents
         if events is None:
             self._events = TextEvents(self._atoms, path=self.name, skip_errors=skip_errors)
         else:
@@ -411,7 +437,7 @@ class TextLog(BatchReader[TextBatch]):
         count: int,
         rows: int,
         clock: int | None,
-        events: RowEvents | ComputedEvents | None = None,
+        events: LineEvents | None = None,
     ) -> Iterator[None]:
         """Read the first bytes without looking at them; call this before iterating.
 
@@ -521,7 +547,7 @@ class TextLog(BatchReader[TextBatch]):
         state = [self._clock, self._latest, self._events.snapshot().hex()]
         self.places.note(ReaderPlace(self.rows, self._events.position, json.dumps(state)))
 
-    def _number_by_order(self, events: TextEvents | RowEvents | ComputedEvents) -> None:
+    def _number_by_order(self, events: TextEvents | LineEvents) -> None:
         """Let errors have the numbers that lines had before they were put in order."""
         if self._order is not None:
             scanner = events.scanner if isinstance(events, TextEvents) else events.rows.lines

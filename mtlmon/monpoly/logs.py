@@ -94,6 +94,7 @@ class LogReader(NotCopied):
 
     Attributes:
         skipped: how many time-points were left out.
+        order: what has put the lines into the order of time.
     """
 
     def __init__(
@@ -107,7 +108,7 @@ class LogReader(NotCopied):
     ) -> None:
         self.name = name
         self.skip_errors = skip_errors
-        self._order = order
+        self.order = order
         self.skipped = 0
         self._signature = signature
         self._relations = relations
@@ -171,6 +172,11 @@ class LogReader(NotCopied):
         line, column = self._line_and_column(index)
         return Place(self._position + index, line, column, last, skipped)
 
+    @property
+    def line_count(self) -> int:
+        """How many lines come before the time-point that is not complete yet."""
+        return self.place.line
+
     def begin_at(self, place: Place) -> None:
         """Go on where another reader was; the next byte to feed is the one behind the position."""
         self._begun = place
@@ -209,7 +215,7 @@ class LogReader(NotCopied):
             if kind == "blank":
                 continue
             try:
-                if self._order is not None:
+                if self.order is not None:
                     self._check_lines(data, start, place)
                 if kind == "symbol":
                     self._symbol(data[start])
@@ -249,7 +255,7 @@ class LogReader(NotCopied):
         if found is None:
             return 0
         values = found.groups()
-        if self._order is not None and any(b"\n" in value for value in values):
+        if self.order is not None and any(b"\n" in value for value in values):
             return 0
         readers = self._readers if begun is None else begun[1]
         try:
@@ -403,8 +409,8 @@ class LogReader(NotCopied):
         """Return an error with its place in the log."""
         line, column = self._line_and_column(place)
         line += 1
-        if self._order is not None:
-            line = self._order.line_of(line)
+        if self.order is not None:
+            line = self.order.line_of(line)
         return LogError(message, path=self.name, line=line, column=column + 1)
 
     def _unexpected(self, data: bytes, place: int) -> str:

@@ -93,12 +93,13 @@ class PointReader:
 
     Attributes:
         point_count: the number of time-points that were read.
+        lines: what reads the log.
     """
 
     def __init__(
         self, log: LogReader, feeder: PointFeeder, plain: PlainLines | None = None
     ) -> None:
-        self._log = log
+        self._log = self.lines = log
         self._feeder = feeder
         self._plain = plain
         # Whether all lines so far have been plain, and what stands behind the last of them.
@@ -118,6 +119,11 @@ class PointReader:
     def position(self) -> int:
         """How many bytes of the log have been read, up to the beginning of a time-point."""
         return self._place.position
+
+    @property
+    def last_time_stamp(self) -> int:
+        """The last time-stamp before the position."""
+        return self._place.last
 
     @property
     def _place(self) -> Place:
@@ -173,9 +179,6 @@ class PointReader:
         self._has_end = True
         self._points = chain(self._log.feed(self._rest), self._log.finish())
         self._rest = b""
-
-    def unload(self) -> None:
-        """Do nothing: blocks are copied."""
 
     def read(self, most: int = _AT_ONCE) -> bool:
         """Add up to `most` time-points; return whether there may be more in the block.

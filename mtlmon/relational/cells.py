@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mtlmon.policy.predicates.kinds import Kind
+    from mtlmon.relational.plan import PolicyPlan
 
 Value = bool | int | float | str
 
@@ -136,3 +137,14 @@ def from_cell(cell: int, kind: Kind, texts: KeyTable) -> Value:
         (number,) = unpack("<d", pack("<q", cell))
         return float(number)
     return cell
+
+
+def values_of(cells: Sequence[int], kinds: Sequence[Kind], texts: KeyTable) -> tuple[Value, ...]:
+    """Return the values of cells of these kinds."""
+    return tuple(from_cell(cell, kind, texts) for cell, kind in zip(cells, kinds, strict=True))
+
+
+def valuation(policy: PolicyPlan, values: Sequence[Value], sign: str) -> str:
+    """Return the values of an answer as text, with a sign between names and values."""
+    named = zip(policy.variables, policy.kinds, values, strict=True)
+    return ", ".join(f"{name}{sign}{value_text(value, kind)}" for name, kind, value in named)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     import polars
     import pyarrow as pa
 
-__all__ = ["Answer", "Answers", "one_table"]
+__all__ = ["Answer", "Answers", "Frames", "one_table"]
 
 
 class Answer(Mapping[str, Any]):
@@ -78,7 +79,32 @@ class Answer(Mapping[str, Any]):
         return f"Answer({shown})"
 
 
-class Answers(Sequence[Answer]):
+class Frames(ABC):
+    """Answers as frames, for what has them as a table."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def to_arrow(self) -> pa.Table:
+        """Return the answers as one table."""
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Hand the answers over to others, as `pa.table` and Polars ask for them."""
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """Return the answers of `to_arrow` as a data frame of pandas."""
+        load_extra("pandas", "pandas")
+        frame: pandas.DataFrame = self.to_arrow().to_pandas()
+        return frame
+
+    def to_polars(self) -> polars.DataFrame:
+        """Return the answers of `to_arrow` as a data frame of Polars."""
+        frame: polars.DataFrame = load_extra("polars", "polars").from_arrow(self.to_arrow())
+        return frame
+
+
+class Answers(Frames, Sequence[Answer]):
     """The answers that a call of `Live` has brought: a sequence, and a table.
 
     Args:
@@ -120,21 +146,6 @@ class Answers(Sequence[Answer]):
             RunError: a column changes its type.
         """
         return one_table(self._batches)
-
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """Hand the answers over to others, as `pa.table` and Polars ask for them."""
-        return self.to_arrow().__arrow_c_stream__(requested_schema)
-
-    def to_pandas(self) -> pandas.DataFrame:
-        """Return the answers as a data frame of pandas."""
-        load_extra("pandas", "pandas")
-        frame: pandas.DataFrame = self.to_arrow().to_pandas()
-        return frame
-
-    def to_polars(self) -> polars.DataFrame:
-        """Return the answers as a data frame of Polars."""
-        frame: polars.DataFrame = load_extra("polars", "polars").from_arrow(self.to_arrow())
-        return frame
 
     def __repr__(self) -> str:
         return f"Answers({self._known()!r})"

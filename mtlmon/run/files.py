@@ -173,10 +173,7 @@ class LogFile(OpenFile):
         size: the number of bytes left to read in a regular file, or 0.
         start: where the log begins in the file; None if a run cannot go on within the file.
         given: the text that a program gives as it comes, in place of what is in the file.
-        order: what puts the lines into the order of time; None if they are in order.
     """
-
-    order: TextOrder | None = None
 
     def __init__(self, descriptor: int, name: str, given: GivenText | None = None) -> None:
         super().__init__(descriptor)
@@ -200,8 +197,6 @@ class LogFile(OpenFile):
         Raises:
             RunError: the log cannot be read.
         """
-        if self.given is not None:
-            return self.given.read_into(block)
         try:
             return read_ready(self.descriptor, block)
         except BlockingIOError:
@@ -212,14 +207,7 @@ class LogFile(OpenFile):
     @property
     def may_wait(self) -> bool:
         """Whether reading the next bytes may have to wait for them."""
-        if self.is_regular or self.given is not None:
-            return False
-        return not has_begun(self.descriptor)
-
-    @property
-    def waits(self) -> bool:
-        """Whether lines are given as they come, and there are none at present."""
-        return self.given is not None and self.given.waits
+        return not (self.is_regular or has_begun(self.descriptor))
 
     def read_rest_into(self, block: memoryview) -> int:
         """At the end of the log, read lines that wait for earlier ones; return 0 if none do."""
@@ -233,16 +221,13 @@ class OrderedLog(LogFile):
         descriptor: the open file.
         name: the name of the log in messages.
         order: orders the lines.
-        given: as for `LogFile`.
     """
 
-    def __init__(
-        self, descriptor: int, name: str, order: TextOrder, given: GivenText | None = None
-    ) -> None:
-        super().__init__(descriptor, name, given)
+    def __init__(self, descriptor: int, name: str, order: TextOrder) -> None:
+        super().__init__(descriptor, name)
         # lines that wait are not where they are in the file
         self.start = None
-        self.order: TextOrder = order
+        self.order = order
         self.block = memoryview(bytearray(ORDERED_BYTES))
 
     def read_into(self, block: memoryview) -> int | None:
@@ -266,20 +251,19 @@ class OrderedLog(LogFile):
         return self.order.lines.take_into(block)
 
 
-def open_text_log(log: Log, order: TextOrder | None = None) -> LogFile:
-    """Open the text log of a run; `order` as for `open_log`."""
+def open_text_log(log: Log) -> LogFile:
+    """Open the text log of a run, which a program may give as it comes."""
     if isinstance(log.given, GivenText):
-        return open_log(os.devnull, order, log.given)
-    return open_log(log.path, order)
+        return LogFile(os.open(os.devnull, os.O_RDONLY), log.given.name, log.given)
+    return open_log(log.path)
 
 
-def open_log(path: str, order: TextOrder | None = None, given: GivenText | None = None) -> LogFile:
+def open_log(path: str, order: TextOrder | None = None) -> LogFile:
     """Open a log.
 
     Args:
         path: the path of the log, or "-" for standard input.
         order: puts the lines of a text log into the order of time; None if they are in order.
-        given: as for `LogFile`.
 
     Raises:
         RunError: the log cannot be opened.
@@ -289,14 +273,14 @@ def open_log(path: str, order: TextOrder | None = None, given: GivenText | None 
             raise RunError("cannot read standard input: it is closed")
         descriptor, name = STANDARD_INPUT, input_name()
     else:
-        name = path if given is None else given.name
+        name = path
         try:
             descriptor = os.open(path, os.O_RDONLY)
         except (OSError, ValueError) as error:
             raise RunError(f"cannot read {path}: {reason(error)}") from None
     if order is None:
-        return LogFile(descriptor, name, given)
-    return OrderedLog(descriptor, name, order, given)
+        return LogFile(descriptor, name)
+    return OrderedLog(descriptor, name, order)
 
 
 class VerdictFile:

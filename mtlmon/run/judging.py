@@ -309,7 +309,9 @@ class PolicyWork(EventWork):
 
     def summary(self, seconds: float) -> str:
         """Return counts and the speed of a run that took so many seconds."""
-        what = "events" if isinstance(self.source, TextLog) else "rows"
+        what = "rows"
+        if isinstance(self.source, TextLog):
+            what = "events" if self.options.log.signature is None else "time-points"
         # If only the first violation was wanted, more events may have been read than count.
         count = self.pace.event_count if self.pace.is_stopped else self.source.rows
         rows = self.pace.log_rows((what, count, ""))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from mtlmon.engine.guarding import Guard, guarded
 from mtlmon.errors import FormulaError, LogError, MtlmonError, RunError
-from mtlmon.run.answers import Answer, one_table
+from mtlmon.run.answers import Answer, Frames, one_table
 from mtlmon.run.explaining import Explanations
 from mtlmon.run.failure import VIOLATION, ClosedPipe
 from mtlmon.run.host import Host
@@ -19,7 +19,6 @@ from mtlmon.run.preparing import adopted, prepared
 from mtlmon.run.recognition import line_advice
 from mtlmon.run.steps import require_runnable, steps_of
 from mtlmon.support.copies import NotCopied
-from mtlmon.support.extras import load_extra
 from mtlmon.support.html_tables import html_table
 from mtlmon.syntax.conditions import written_with_conditions
 from mtlmon.syntax.formula import Formula
@@ -27,8 +26,6 @@ from mtlmon.syntax.formula import Formula
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import pandas
-    import polars
     import pyarrow as pa
 
     from mtlmon.checking.counts import PolicyCounts
@@ -125,7 +122,7 @@ def _answers(
         yield from taken()
 
 
-class Run(NotCopied):
+class Run(Frames, NotCopied):
     """A check of policies on a log: an iterator of answers, which can be read once.
 
     The log is read as answers are asked for. A run is a context manager; leaving it closes the
@@ -345,21 +342,6 @@ class Run(NotCopied):
         output = self._host.output
         return one_table(batches, None if output is None else output.schema)
 
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """Hand all answers that are left over to others, as `pa.table` and Polars ask for them."""
-        return self.to_arrow().__arrow_c_stream__(requested_schema)
-
-    def to_pandas(self) -> pandas.DataFrame:
-        """Return all answers that are left as a data frame of pandas."""
-        load_extra("pandas", "pandas")
-        frame: pandas.DataFrame = self.to_arrow().to_pandas()
-        return frame
-
-    def to_polars(self) -> polars.DataFrame:
-        """Return all answers that are left as a data frame of Polars."""
-        frame: polars.DataFrame = load_extra("polars", "polars").from_arrow(self.to_arrow())
-        return frame
-
     def _repr_html_(self) -> str:
         """The counts of each policy so far and its first violations, which notebooks show.
 
@@ -490,8 +472,8 @@ def run_of(
             raise RunError("signature is for a formula of MonPoly: give its text or its file")
         from mtlmon.run.monpoly_logs import check_monpoly, prepared_monpoly
 
-        formula, analysis, spec = prepared_monpoly(spec)
-        return spec, check_monpoly(formula, analysis, spec), host, found
+        formula, spec = prepared_monpoly(spec)
+        return spec, check_monpoly(formula, spec), host, found
 
 
 def _for_program(spec: RunSpec, host: Program) -> tuple[RunSpec, _Found | None]:

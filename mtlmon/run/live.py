@@ -24,7 +24,6 @@ from mtlmon.run.judging import PolicyWork
 from mtlmon.run.keywords import LiveOptions, spec_of
 from mtlmon.run.late_work import LateLines
 from mtlmon.run.library import Program, advised, run_of
-from mtlmon.run.text_checkpoints import KeptText
 from mtlmon.support.copies import NotCopied
 from mtlmon.support.extras import load_extra
 from mtlmon.support.option_names import OF_LIVE
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
     from mtlmon.checking.counts import PolicyCounts
     from mtlmon.run.idle import TimedCheckpointedWork
     from mtlmon.run.library import Policies
-    from mtlmon.run.read_parts import ReadPart
     from mtlmon.run.running import Steps
     from mtlmon.run.spec import RunSpec
     from mtlmon.tables.formats.files import SupportsArrowStream
@@ -455,10 +453,7 @@ class Live(NotCopied):
         self._passed = json.loads(text)["passed"]
         # what has been read is not read again, to be known again
         past = _PastPart()
-        if isinstance(work, KeptText):
-            work.part = cast("ReadPart", past)
-        else:
-            work.part_checked = work.rows_read = past
+        work.part_checked = work.rows_read = past
         source = self._source
         columns = None if isinstance(self._given, GivenText) else source.columns_of(rows)
         if columns is not None:
@@ -474,9 +469,8 @@ class Live(NotCopied):
                 pass
         if (check := self._check) is not None:
             check.moment = json.loads(moment)
-        if not isinstance(work, KeptText):
-            # nothing is kept of what is checked from now on
-            work.part_checked = None
+        # nothing is kept of what is checked from now on
+        work.part_checked = None
 
     # ---- the end ---------------------------------------------------------------------------
 

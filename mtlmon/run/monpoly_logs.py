@@ -12,42 +12,38 @@ from mtlmon.monpoly.policies import UNIT
 from mtlmon.monpoly.writing import MonPolyOutput
 from mtlmon.policy.predicates.integers import LARGEST
 from mtlmon.relational.analysis import valid_analysis
+from mtlmon.relational.input.native import DEFAULT_POINTS
 from mtlmon.run.failure import RunError
-from mtlmon.run.files import open_log, position_of_input, read_formula, verdicts_of
-from mtlmon.run.late_rows import text_order
+from mtlmon.run.files import position_of_input, read_formula
+from mtlmon.run.policies import check_source
 from mtlmon.run.preparing import formula_texts, with_contents
-from mtlmon.run.relations import Check, engine_for, tell_findings
-from mtlmon.run.report import plural
-from mtlmon.run.row_work import RowLoop, row_pump
-from mtlmon.run.running import run_to_end
+from mtlmon.run.relation_judge import RelationJudge
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
+    from os import stat_result
 
+    from mtlmon.checking import TextLog
     from mtlmon.monpoly import MonPolyPolicy
-    from mtlmon.relational import Analysis
     from mtlmon.relational.native import PointBlock
     from mtlmon.relational.plan import Plan
     from mtlmon.relational.reasons.evidence import Known, Reader
-    from mtlmon.relational.slicing.engine import Engine
-    from mtlmon.run.late_rows import TextOrder
     from mtlmon.run.pump import EndTime
-    from mtlmon.run.relations import Output
     from mtlmon.run.running import Steps
     from mtlmon.run.spec import RunSpec
-    from mtlmon.tables.columns.times import Times
+    from mtlmon.tables import TableEvents
 
 __all__ = ["check_monpoly", "prepared_monpoly"]
 
 
-def prepared_monpoly(options: RunSpec) -> tuple[MonPolyPolicy, Analysis, RunSpec]:
+def prepared_monpoly(options: RunSpec) -> tuple[MonPolyPolicy, RunSpec]:
     """Read the formula and the signature of its log, and settle what MonPoly's files mean.
 
     Args:
         options: what is asked for, with a signature and the formula or its file.
 
     Returns:
-        The formula, what is known of it, and the options.
+        The formula and the options.
 
     Raises:
         RunError: a file cannot be read, or an option does not work here.
@@ -62,15 +58,15 @@ def prepared_monpoly(options: RunSpec) -> tuple[MonPolyPolicy, Analysis, RunSpec
     ((text, source),) = formula_texts(options.policies)
     signature = read_signature(read_formula(path), path)
     policy = read_policy(text, signature, source, negate=options.judging.negate)
-    return policy, valid_analysis(policy.file, None), options
+    valid_analysis(policy.file, None)
+    return policy, options
 
 
-def check_monpoly(policy: MonPolyPolicy, analysis: Analysis, options: RunSpec) -> Steps:
+def check_monpoly(policy: MonPolyPolicy, options: RunSpec) -> Steps:
     """Check the log; return the exit status.
 
     Args:
         policy: the formula.
-        analysis: what is known of it.
         options: what is asked for, as `prepared_monpoly` returns it.
 
     Raises:
@@ -78,85 +74,70 @@ def check_monpoly(policy: MonPolyPolicy, analysis: Analysis, options: RunSpec) -
         ClosedPipe: the reader of the verdicts has closed the pipe.
         MtlmonError: the formula or the log is invalid.
     """
-    engine = engine_for(policy.file, analysis, options)
-    check = MonPolyCheck(engine, policy, options)
-    options.host.take_judging(check)
-    start_of_input = position_of_input(options.log)
-    order = text_order(options)
-    if order is not None:
-        order.memory = check.run.memory
-    log = open_log(options.log.path, order)
-    logs = {log.name: log.status}
-    if check.findings is not None:
-        from mtlmon.run.findings import check_told
-
-        check_told(options, logs)
-    made, points = check.engine.plan, check.engine.points
-    reader = log_reader(policy, log.name, options, order)
-    rows = point_reader(policy, reader, made, points)
-    keeps = options.checkpoint.path is not None
-    verdicts = verdicts_of(options, logs, keeps=keeps)
-    signals = options.host.signals(verdicts, is_held=keeps)
-    progress = options.host.progress(log.size, verdicts, options)
-    loop = MonPolyLoop(rows, check, adds_last=not options.log.nonewlastts)
-    _, pump = row_pump(loop, log, rows, verdicts, signals, progress, options)
-
-    def report(status: int, seconds: float) -> None:
-        if reader.skipped:
-            count = plural(reader.skipped, "time-point")
-            options.host.note(f"skipped {count} that could not be read")
-        if order is not None:
-            order.note_refused(options)
-        check.report_end()
-        if check.findings is None:
-            return
-        from mtlmon.run.relation_readers import block_reader
-
-        def rows_for(made: Plan, points: PointBlock, name: str) -> PointReader:
-            return point_reader(policy, log_reader(policy, name, options, order), made, points)
-
-        read = block_reader(rows_for, options, rows.point_count, start_of_input)
-        if not options.log.nonewlastts:
-            read = with_last_point(read)
-        facts = rows.point_count, reader.skipped
-        end = status, seconds, signals
-        tell_findings(check, policy.file, analysis, read, options, logs, facts, end)
-
-    def summary(seconds: float) -> str:
-        counts = [("time-points", rows.point_count, "")]
-        if reader.skipped:
-            counts.append(("skipped", reader.skipped, "that cannot be read"))
-        if order is not None and order.refused:
-            counts.append(("too late", order.refused, "lines that were not checked"))
-        return check.summary(counts, "time-points", seconds)
-
-    return (
-        yield from run_to_end(
-            pump,
-            host=options.host,
-            has_violation=lambda: options.judging.negate and any(check.run.found_points),
-            report=report,
-            summary=summary,
-            wants_summary=options.reporting.summary,
-        )
-    )
+    memory = MemoryLimit(options.limits.max_memory, options.option_names)
+    return check_source(None, policy.file, options, memory, MonPolyJudge(policy, options, memory))
 
 
-def log_reader(
-    policy: MonPolyPolicy, name: str, options: RunSpec, order: TextOrder | None
-) -> LogReader:
-    """Return what reads the log of this name, whose lines may be put into the order of time."""
-    skips = options.log.on_error == "skip"
-    lines = None if order is None else order.lines
-    return LogReader(policy.signature, policy.relations, name, skip_errors=skips, order=lines)
+class MonPolyEvents:
+    """Reads events as `RowEvents` does, without letters.
 
+    Args:
+        policy: the formula.
+        name: the name of the log in messages.
+        made: the plan of the formula.
+        points: gets the time-points.
+        skips: whether time-points that cannot be read are left out.
 
-def point_reader(
-    policy: MonPolyPolicy, reader: LogReader, made: Plan, points: PointBlock
-) -> PointReader:
-    """Return what fills the time-points of a plan."""
-    plain = PlainLines(policy.signature, policy.relations, made, points)
-    return PointReader(reader, PointFeeder(made, points), plain)
+    Attributes:
+        rows: reads the log into time-points.
+        scanner: what knows what was read: this object.
+        most_events: how many events are read at once.
+    """
+
+    atoms = absent = ()
+    lines = b""
+    held_bytes = 0
+    most_events = DEFAULT_POINTS
+
+    def __init__(
+        self, policy: MonPolyPolicy, name: str, made: Plan, points: PointBlock, *, skips: bool
+    ) -> None:
+        given = policy.signature, policy.relations
+        self._log = LogReader(*given, name, skip_errors=skips)
+        self._points = points
+        plain = PlainLines(*given, made, points)
+        self.rows = PointReader(self._log, PointFeeder(made, points), plain)
+        self.scanner = self
+        self.load = self.rows.load
+        self.load_end = self.rows.load_end
+        self.snapshot = self.rows.snapshot
+        self.restore = self.rows.restore
+
+    @property
+    def last_time_stamp(self) -> int:
+        """The last time-stamp that was read."""
+        return self.rows.last_time_stamp
+
+    @property
+    def skipped_count(self) -> int:
+        """The number of time-points that were left out."""
+        return self._log.skipped
+
+    def number_lines(self) -> None:
+        """Do nothing: time-points are no lines."""
+
+    def pass_time(self, time_stamp: int) -> None:
+        """Do nothing: a time-point ends where the next one begins."""
+
+    def read(self) -> tuple[bytes, bytes]:
+        """Return the time-stamps of the next time-points of the block, and no letters.
+
+        Raises:
+            LogError: the next time-point cannot be read.
+        """
+        while self.rows.read(self.most_events) and not len(self._points):
+            pass
+        return self._points.time_stamps(), b""
 
 
 def with_last_point(read: Reader) -> Reader:
@@ -199,39 +180,42 @@ def refuse_others(options: RunSpec) -> None:
         raise RunError(f"several text logs ({', '.join(options.log.paths)}): name one at a time")
 
 
-class MonPolyCheck(Check):
-    """The run of an engine on a log of MonPoly.
+class MonPolyJudge(RelationJudge):
+    """Checks a formula on a log of MonPoly.
 
     Args:
-        engine: evaluates the formula.
         policy: the formula.
         options: the options of the run.
+        memory: the memory limit of the run.
     """
 
-    def __init__(self, engine: Engine, policy: MonPolyPolicy, options: RunSpec) -> None:
-        self.columns = policy.columns
-        memory = MemoryLimit(options.limits.max_memory, options.option_names)
-        super().__init__(engine, options, memory)
+    def __init__(self, policy: MonPolyPolicy, options: RunSpec, memory: MemoryLimit) -> None:
+        super().__init__(policy.file, options, memory, position_of_input(options.log), None)
+        self.policy = policy
 
-    def make_output(self, options: RunSpec, times: Times | None) -> Output:
-        if options.output.format == "monpoly" and options.judging.verdicts != "none":
-            return MonPolyOutput(self.plan, self.columns)
-        return super().make_output(options, times)
+    def open(self, source: TextLog | TableEvents, logs: Mapping[str, stat_result]) -> None:
+        source.row_name = "time-point"
+        if self.options.output.format == "monpoly" and self.options.judging.verdicts != "none":
+            self.output = MonPolyOutput(self.prepared().plan, self.policy.columns)
+        super().open(source, logs)
 
+    def events_for(
+        self, made: Plan, points: PointBlock, name: str, marks: Sequence[str] | None = None
+    ) -> MonPolyEvents:
+        skips = self.options.log.on_error == "skip"
+        return MonPolyEvents(self.policy, name, made, points, skips=skips)
 
-class MonPolyLoop(RowLoop):
-    """A loop that reads blocks of a log of MonPoly.
+    def reader(self) -> Reader:
+        read = super().reader()
+        return read if self.options.log.nonewlastts else with_last_point(read)
 
-    Args:
-        rows: reads the log.
-        check: takes the time-points.
-        adds_last: whether a last time-point follows the log.
-    """
+    def end(self, end_time: EndTime) -> Iterator[None]:
+        if not (self.is_stopped or self.options.log.nonewlastts):
+            self.known().run.end_with_point()
+            yield
 
-    def __init__(self, rows: PointReader, check: Check, *, adds_last: bool) -> None:
-        super().__init__(rows, check)
-        self.adds_last = adds_last
+    def has_violation(self) -> bool:
+        return self.options.judging.negate and any(self.known().run.found_points)
 
-    def end(self, end_time: EndTime = None) -> None:
-        if self.adds_last:
-            self.check.run.end_with_point()
+    def tell_untriggered(self) -> None:
+        """Do nothing: left sides are not counted."""

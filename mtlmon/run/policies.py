@@ -68,12 +68,10 @@ def check_logs(file: Formula | PolicyFile, options: RunSpec) -> Steps:
     others: tuple[tuple[str, ...], ...] = ()
     if has_variables(file):
         from mtlmon.relational.keyed import keys_of_others
-        from mtlmon.run.relations import check_text, evaluable, require_no_conditions
+        from mtlmon.run.relations import evaluable, require_no_conditions
 
         file = evaluable(file, options)
         if not options.log.is_table:
-            if all(policy.is_first_order for policy in file.policies):
-                return check_text(file, options)
             require_no_conditions(file, options)
         others = tuple(keys_of_others(file))
     elif isinstance(file, PolicyFile) and not options.log.is_table:
@@ -93,7 +91,11 @@ def check_logs(file: Formula | PolicyFile, options: RunSpec) -> Steps:
 
 
 def check_source(
-    check: LogCheck | None, file: Formula | PolicyFile, options: RunSpec, memory: MemoryLimit
+    check: LogCheck | None,
+    file: Formula | PolicyFile,
+    options: RunSpec,
+    memory: MemoryLimit,
+    relations: RelationJudge | None = None,
 ) -> Steps:
     """Open the log, and check the policies on it; return the exit status.
 
@@ -102,14 +104,11 @@ def check_source(
         file: the formula or the policies.
         options: the options of the run.
         memory: the limit on memory.
+        relations: the policies with variables, if they are read in a way of their own.
     """
-    # on use, as a text log for policies with variables alone takes another way
-    from mtlmon.run.formula_judge import FormulaJudge
-    from mtlmon.run.judging import PolicyWork
-
     start = position_of_input(options.log)
-    relations, shown = None, None
-    if has_variables(file):
+    shown = None
+    if relations is None and has_variables(file):
         from mtlmon.run.relation_judge import RelationJudge
 
         if check is not None:
@@ -135,6 +134,8 @@ def check_source(
         findings = open_findings(check, source, logs, options, file)
         judges: list[Judge] = []
         if check is not None:
+            from mtlmon.run.formula_judge import FormulaJudge
+
             prepare_messages(check, options)
             output = make_output(check, source, options, relations)
             judges.append(FormulaJudge(check, source, output, findings, again, options))
@@ -143,6 +144,8 @@ def check_source(
         if relations is not None:
             relations.open(source, logs)
             judges.append(relations)
+        from mtlmon.run.judging import PolicyWork
+
         work = PolicyWork(judges, source, logs, options, names, watch)
         if relations is not None and isinstance(source, TextLog):
             from mtlmon.checking.computed_rows import ComputedEvents
@@ -450,7 +453,6 @@ def open_source(
     if shown is None and check is not None:
         shown = shown_in(check, file, options, is_for_explanations=is_for_explanations)
     if not options.log.is_table:
-        assert check is not None
         order = text_order(options, is_again=is_for_explanations)
         return open_text_source(check, file, options, (shown or [{}])[0], order, relations)
     atoms: Sequence[str] = ()
@@ -479,7 +481,7 @@ def open_source(
 
 
 def open_text_source(
-    check: LogCheck,
+    check: LogCheck | None,
     file: Formula | PolicyFile,
     options: RunSpec,
     shown: Mapping[When, Sequence[str]] | None = None,
@@ -489,7 +491,7 @@ def open_text_source(
     """Open a text log for a check.
 
     Args:
-        check: the check that the log is opened for.
+        check: the check that the log is opened for; None if all policies have variables.
         file: the formula or the policies.
         options: the options of the run.
         shown: the names of values to show.
@@ -499,24 +501,29 @@ def open_text_source(
     Raises:
         RunError: the log cannot be read.
     """
+    checked = relations if check is None else check
+    assert checked is not None
     if order is not None:
-        order.memory = check.memory
+        order.memory = checked.memory
     log = open_text_log(options.log)
-    atoms, streams = text_atoms(
-        check.atoms,
-        check.atoms_of_partitions,
-        file,
-        log.name,
-        shown or {},
-        options.log.on_error if relations is None else None,
-        check.memory,
-    )
+    atoms: Sequence[str] = ()
+    streams = None
+    if check is not None:
+        atoms, streams = text_atoms(
+            check.atoms,
+            check.atoms_of_partitions,
+            file,
+            log.name,
+            shown or {},
+            options.log.on_error if relations is None else None,
+            check.memory,
+        )
     events = None if relations is None else relations.read_text(log.name, atoms)
     return TextLog(
         log,
         atoms if events is None else events.atoms,
         skip_errors=options.log.on_error == "skip",
-        memory=check.memory,
+        memory=checked.memory,
         streams=streams,
         events=events,
         order=order,

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from mtlmon.checking.assumptions import AssumptionWatch
-    from mtlmon.checking.computed_rows import ComputedEvents
-    from mtlmon.checking.text_logs import TextBatch
+    from mtlmon.checking.text_logs import LineEvents, TextBatch
     from mtlmon.relational.input.native import RowEvents
     from mtlmon.run.checkpoint import LogMark
     from mtlmon.run.host import Host
@@ -197,7 +196,7 @@ class EventWork(LogWork["TextBatch | EventBatch"]):
     """
 
     event_word = "event"
-    events: RowEvents | ComputedEvents | None = None
+    events: LineEvents | None = None
     events_again: Callable[[], RowEvents] | None = None
     rows_read: RowPart | None = None
 
@@ -278,11 +277,12 @@ class EventWork(LogWork["TextBatch | EventBatch"]):
             assert self.part_checked is not None
             yield from self.part_checked.skip(mark, self.event_count)
             return
-        again: RowEvents | ComputedEvents | None = None
+        again: LineEvents | None = None
         if self.events_again is not None:
             from mtlmon.checking.computed_rows import ComputedEvents
 
-            again = rows_again = self.events_again()
+            rows_again = self.events_again()
+            again = rows_again
             if isinstance(self.events, ComputedEvents):
                 again = self.events.without_rows(rows_again)
         yield from self.rows_read.skip(mark, again)

@@ -2,8 +2,8 @@
 
 A pump drives a `Work`, a log and the monitors that the log goes through, for whatever the command
 reads and writes. A text log and one policy go through a native loop, from bytes to lines
-(`TextWork`). All else (tables, keys, several policies, explanations, reports) is the events of a
-log that judges take (`judging`), or a text log for policies with variables alone (`row_work`).
+(`TextWork`). All else (tables, keys, several policies, variables, explanations, reports) is the
+events of a log that judges take (`judging`).
 """
 
 from __future__ import annotations
@@ -142,26 +142,17 @@ class TextWork:
         while not self.loop.is_stopped:
             size = self.read_block(block)
             if size == 0:
-                # lines that are given may still come
-                if not self.log.waits:
-                    return
-                yield
-                continue
+                return
             self.load(block[:size])
             yield from self.run()
 
     def read_block(self, block: memoryview) -> int:
-        """Read part of the log; return the number of bytes, or 0 at the end of the log.
-
-        It is also 0 while lines that are given as they come have not come yet.
-        """
+        """Read part of the log; return the number of bytes, or 0 at the end of the log."""
         size = None
         while size is None:
             if self.log.may_wait:
                 self.wait(self.log.descriptor)
             size = self.log.read_into(block)
-            if size is None and self.log.waits:
-                return 0
         self.bytes_read += size
         return size
 

@@ -13,27 +13,17 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from mtlmon.checking.computed_rows import ComputedRows
 from mtlmon.errors import SnapshotError
 from mtlmon.run.policies import asks_for_triggered
-from mtlmon.run.row_work import PassingTime, RowWork
 from mtlmon.run.snapshot_parts import RELATIONS, damaged, joined_parts, split_parts
-from mtlmon.run.table_output import continue_table
-from mtlmon.run.text_checkpoints import KeptText
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Sequence
 
-    from mtlmon.checking.computed_rows import ComputedEvents
-    from mtlmon.relational.input.native import RowEvents, RowScanner
-    from mtlmon.run.files import LogFile
     from mtlmon.run.relations import Check
-    from mtlmon.run.row_work import KeptRows, RowLoop
     from mtlmon.run.spec import RunSpec
 
 __all__ = [
-    "CheckpointedRows",
-    "TimedCheckpointedRows",
     "restore_check",
     "restored_source",
     "snapshot_of",
@@ -121,76 +111,3 @@ def _settings(options: RunSpec) -> list[tuple[str, object]]:
             counts,
         ),
     ]
-
-
-class CheckpointedRows(KeptText, RowWork):
-    """Moves a text log of rows through a check; its position is a number of bytes.
-
-    Args:
-        loop: reads and checks the log.
-        log: the open log.
-        rows: what reads the log in the loop.
-        options: the options of the run.
-        again: returns what reads the log once more for computed atoms.
-    """
-
-    def __init__(
-        self,
-        loop: RowLoop,
-        log: LogFile,
-        rows: KeptRows,
-        options: RunSpec,
-        again: Callable[[], RowEvents] | None,
-    ) -> None:
-        super().__init__(loop, log)
-        self.check = loop.check
-        self.rows = rows
-        self.options = options
-        self.again: ComputedEvents | None = None
-        if again is not None and isinstance(rows, ComputedRows):
-            self.again = rows.without_rows(again())
-            self.needs_all = True
-        self.begin_part()
-
-    def pass_over(self, block: memoryview) -> Iterator[None]:
-        if self.again is not None:
-            self.again.load(block)
-            while self.again.read()[0]:
-                yield
-
-    @property
-    def position(self) -> int:
-        return self.rows.position
-
-    @property
-    def is_settled(self) -> bool:
-        return self.rows.is_settled
-
-    def settle(self) -> bool:
-        """Do nothing: all time-points that have been read have been checked."""
-        return False
-
-    def snapshot(self) -> bytes:
-        return snapshot_of(self.check, self.rows.snapshot(), self.options)
-
-    def restore(self, snapshot: bytes, output_size: int) -> None:
-        source, run = restored_source(snapshot, self.options)
-        # another file is said to be one before its relations are compared
-        restore_check(self.check, run)
-        self.rows.restore(source)
-        continue_table(self.output, output_size, self.options)
-
-
-class TimedCheckpointedRows(PassingTime, CheckpointedRows):
-    """Likewise, for a log whose silence lets time pass."""
-
-    def __init__(
-        self,
-        loop: RowLoop,
-        log: LogFile,
-        rows: RowScanner | ComputedRows,
-        options: RunSpec,
-        again: Callable[[], RowEvents] | None,
-    ) -> None:
-        super().__init__(loop, log, rows, options, again)
-        self.scanner = rows

@@ -9,18 +9,18 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mtlmon.checking.row_files import RowFile, RowPlace
-from mtlmon.relational.cells import from_cell, value_text
+from mtlmon.relational.cells import valuation, values_of
 from mtlmon.relational.reasons import Explainer, Violation, explanation_text
 from mtlmon.relational.reasons.evidence import LISTED as LISTED_ROWS
 from mtlmon.relational.running import HOLDS
 from mtlmon.run.elapsed import Elapsed
-from mtlmon.run.explaining import explanations_for, is_json
+from mtlmon.run.explaining import is_json
 from mtlmon.run.failure import RunError
 from mtlmon.run.host import WIDTH
 from mtlmon.syntax.printer import to_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from mtlmon.checking.outputs import TimeTexts
     from mtlmon.checking.point_rows import PointRows
@@ -38,7 +38,6 @@ __all__ = [
     "RelationExplanations",
     "RelationFindings",
     "can_reread",
-    "explain",
     "require_rereadable",
     "rows_option",
 ]
@@ -136,11 +135,7 @@ class RelationFindings:
             self.last[policy] = point
             # those of a policy come in the order of time-points
             if len(self.first[policy]) < self.kept:
-                kinds = policies[policy].kinds
-                values = tuple(
-                    from_cell(cell, one, self.plan.texts)
-                    for cell, one in zip(cells, kinds, strict=True)
-                )
+                values = values_of(cells, policies[policy].kinds, self.plan.texts)
                 self.first[policy].append(Violation(time_stamp, offset, policy, point, values))
                 if self.point_rows is not None and point not in self.rows:
                     self.rows[point] = self.point_rows.place_of(point)
@@ -154,9 +149,7 @@ class RelationFindings:
     def valuation(self, violation: Violation) -> str | None:
         """Return the values of a violation as text; None if the policy has no variables."""
         policy = self.plan.named_policies[violation.policy]
-        parts = zip(policy.variables, policy.kinds, violation.values, strict=True)
-        shown = [f"{name} = {value_text(value, kind)}" for name, kind, value in parts]
-        return ", ".join(shown) or None
+        return valuation(policy, violation.values, " = ") or None
 
     def explainer(
         self, file: PolicyFile, analysis: Analysis, read: Reader, options: RunSpec
@@ -181,11 +174,6 @@ class RelationFindings:
             (one for own in self.first for one in own),
             key=lambda one: (one.point, one.policy),
         )
-
-    @property
-    def chosen_rows(self) -> list[RowPlace]:
-        """The rows of the first violations, if rows are wanted."""
-        return [self.rows[one.point] for one in self.chosen]
 
     @property
     def total(self) -> int:
@@ -251,11 +239,6 @@ class RelationExplanations:
         self.rows_option = rows_option(options)
         self.explainer = findings.explainer(file, analysis, read, options)
 
-    def add(self, explanations: Explanations, violations: Sequence[Violation]) -> None:
-        """Explain violations."""
-        for found in self.explainer.explain(violations):
-            self.add_found(explanations, found)
-
     def add_found(self, explanations: Explanations, found: Explanation) -> None:
         """Add what the explainer has found for a violation."""
         number = found.violation.policy
@@ -294,25 +277,3 @@ class RelationExplanations:
         if self.times is not None and not self.times.is_plain:
             details.append(f"time {self.times.texts([found.violation.time_stamp])[0]}")
         explanations.add_text(text, title, details)
-
-
-def explain(
-    findings: RelationFindings,
-    file: PolicyFile,
-    analysis: Analysis,
-    read: Reader,
-    options: RunSpec,
-) -> None:
-    """Explain the first violations, to standard error or to a file.
-
-    Args:
-        findings: the violations.
-        file: the policies.
-        analysis: what is known of them.
-        read: reads the log once more.
-        options: the options of the run.
-    """
-    explanations = explanations_for(options)
-    found = RelationExplanations(findings, file, analysis, read, options)
-    found.add(explanations, findings.chosen)
-    explanations.finish(findings.total, options.reporting.explain_limit)

@@ -10,11 +10,10 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
-import numpy as np
-
 from mtlmon.errors import MtlmonError
 from mtlmon.relational.analysis import valid_analysis
 from mtlmon.relational.atoms import refuse_points, require_rows_of_tables, used_atoms
+from mtlmon.relational.native import RelationalEngine
 from mtlmon.relational.planning import plan
 from mtlmon.run.judges import SMALLEST_STEP_EVENTS, Judge, NoWriter
 from mtlmon.run.relation_checkpoints import restore_check, restored_source, snapshot_of
@@ -29,11 +28,6 @@ from mtlmon.run.relations import Check, engine_for, points_at_once
 from mtlmon.run.report import plural
 from mtlmon.run.table_output import answer_output, continue_table
 from mtlmon.support.snapshot_parts import sized, take_sized
-from mtlmon.tables.relation_traces import RelationTraces
-from mtlmon.tables.relations import shown_arguments
-from mtlmon.tables.valuations import valuation_table
-from mtlmon.tables.violations import Judged
-from mtlmon.tables.waiting_answers import WaitingAnswers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -41,16 +35,17 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mtlmon.checking import TextLog
-    from mtlmon.checking.computed_rows import ComputedEvents
     from mtlmon.checking.counts import PolicyCounts
     from mtlmon.checking.partitions import Partitions
     from mtlmon.checking.row_files import RowPlace
-    from mtlmon.checking.text_logs import TextBatch
+    from mtlmon.checking.text_logs import LineEvents, TextBatch
     from mtlmon.engine.native import MemoryLimit
     from mtlmon.policy import PolicyFile
     from mtlmon.policy.predicates.time_points import When
     from mtlmon.relational import Analysis
     from mtlmon.relational.input.native import RowEvents
+    from mtlmon.relational.native import PointBlock
+    from mtlmon.relational.plan import Plan
     from mtlmon.relational.reasons import Violation
     from mtlmon.relational.reasons.evidence import Reader
     from mtlmon.relational.slicing.engine import Engine
@@ -68,8 +63,11 @@ if TYPE_CHECKING:
     from mtlmon.tables.answer_table import AnswerTable
     from mtlmon.tables.event_batch import EventBatch
     from mtlmon.tables.outputs import RowOutput
+    from mtlmon.tables.relation_traces import RelationTraces
     from mtlmon.tables.relations import RelationRows
     from mtlmon.tables.valuations import ValuationTable
+    from mtlmon.tables.violations import Judged
+    from mtlmon.tables.waiting_answers import WaitingAnswers
 
 __all__ = ["RelationJudge"]
 
@@ -93,7 +91,7 @@ class RelationJudge(Judge):
 
     event_word = "row"
     traces: RelationTraces | None = None
-    events: RowEvents | ComputedEvents | None = None
+    events: LineEvents | None = None
     source: TextLog | TableEvents | None = None
     findings: RelationFindings | None = None
 
@@ -127,6 +125,10 @@ class RelationJudge(Judge):
         self.restored: tuple[bytes, list[bytes], int] | None = None
         self.logs: Mapping[str, stat_result] = {}
         if options.log.is_table:
+            # here and below on use: text logs need neither numpy nor Arrow
+            from mtlmon.tables.relation_traces import RelationTraces
+            from mtlmon.tables.relations import shown_arguments
+
             require_rows_of_tables(file, self.names)
             if options.log.time_points == "stamp":
                 refuse_points(file)
@@ -156,6 +158,8 @@ class RelationJudge(Judge):
             engine, tables, options = self.prepared(), self.tables, self.options
             times = None if tables is None else tables.times
             if self.has_others:
+                from mtlmon.tables.waiting_answers import WaitingAnswers
+
                 by_stamp = options.log.time_points == "stamp"
                 self.waiting = WaitingAnswers(engine.plan, by_stamp=by_stamp)
             self.check = Check(
@@ -170,6 +174,8 @@ class RelationJudge(Judge):
             )
             self.findings = self.check.findings
             if self.table is not None:
+                from mtlmon.tables.valuations import valuation_table
+
                 rows = self.check.point_rows if options.output.rows else None
                 wanted = options.judging.verdicts
                 self.valuations = valuation_table(engine.plan, times, wanted, rows)
@@ -186,7 +192,12 @@ class RelationJudge(Judge):
         self.source = source
         self.logs = logs
         if self.traces is None:
-            self.known()
+            engine, options = self.known().engine, self.options
+            if not (self.has_others or isinstance(engine, RelationalEngine)):
+                # a reader of a pipe waits for answers, and a checkpoint for all of them
+                has_rows = options.tracks_rows or options.output.for_people
+                is_read = cast("TextLog", source).is_regular
+                engine.is_ahead = is_read and options.checkpoint.path is None and not has_rows
         elif self.options.checkpoint.path is not None:
             cast("TableEvents", source).digests_shown = True
 
@@ -209,15 +220,22 @@ class RelationJudge(Judge):
         self.traces.add_atoms(needed, self.names)
         self.traces.add_shown(shown)
 
-    def read_text(self, name: str, marks: Sequence[str]) -> RowEvents | ComputedEvents:
+    def read_text(self, name: str, marks: Sequence[str]) -> LineEvents:
         """Return what reads the text log of this name, whose events have more atoms, `marks`."""
         if self.events is not None:
             return self.read_text_again(name)
         engine = self.prepared()
-        self.events = text_events(
-            self.file, engine.plan, engine.points, name, self.options, self.memory, marks
-        )
+        own = engine.plan, engine.points, name
+        self.events = self.events_for(*own, marks if self.has_others else None)
+        if not self.has_others:
+            self.events.scanner.most_events = self.most_points
         return self.events
+
+    def events_for(
+        self, made: Plan, points: PointBlock, name: str, marks: Sequence[str] | None = None
+    ) -> LineEvents:
+        """Return what reads the text log of this name into time-points; as `text_events`."""
+        return text_events(self.file, made, points, name, self.options, self.memory, marks)
 
     def read_text_again(self, name: str) -> RowEvents:
         """Return what reads it once more for others, without the rows of these policies."""
@@ -231,7 +249,7 @@ class RelationJudge(Judge):
         most = self.known().engine.point_count
         log = self.options, self.file
         if self.traces is None:
-            return text_reader(*log, self.memory, most, self.start)
+            return text_reader(self.events_for, self.options, most, self.start)
         return table_reader(*log, self.names, self.shown, self.memory, most, self.start)
 
     # ---- the work --------------------------------------------------------------------------
@@ -242,6 +260,8 @@ class RelationJudge(Judge):
 
     @property
     def position(self) -> int:
+        if self.events is not None:
+            return 0 if self.check is None else self.check.run.point_count
         if self.rows is not None:
             return self.rows.row_count
         if self.restored is None:
@@ -256,9 +276,13 @@ class RelationJudge(Judge):
     def feed(self, batch: TextBatch | EventBatch, cuts: Sequence[int]) -> Iterator[None]:
         check = self.known()
         check.note_rows(cast("EventBatch", batch))
-        assert self.rows is not None
-        self.rows.load(cast("EventBatch", batch))
-        yield from self.advance()
+        if self.rows is not None:
+            self.rows.load(cast("EventBatch", batch))
+            yield from self.advance()
+            return
+        # what reads a text log has made time-points already
+        check.run.advance()
+        yield
 
     def advance(self) -> Iterator[None]:
         """Check the rows that are loaded; yield now and then."""
@@ -301,6 +325,8 @@ class RelationJudge(Judge):
         if self.rows is None:
             self.known().run.advance()
             return
+        import numpy as np
+
         assert self.waiting is not None
         self.waiting.add(np.asarray(batch.time_stamps))
         self.rows.load(cast("EventBatch", batch))
@@ -343,6 +369,7 @@ class RelationJudge(Judge):
 
     def finish(self) -> None:
         if self.check is not None and self.table is None:
+            self.check.run.settle()
             self.check.output.close()
 
     def work_in_small_steps(self, events: int) -> None:
@@ -386,6 +413,8 @@ class RelationJudge(Judge):
         check, table = self.known(), self.table
         if table is None:
             return check.judged()
+        from mtlmon.tables.violations import Judged
+
         return Judged(self.file.policies, table.message, self.valuations, table.key_columns)
 
     def has_violation(self) -> bool:
@@ -418,6 +447,8 @@ class RelationJudge(Judge):
             self.check.tell_untriggered()
 
     def log_rows(self, events: tuple[str, int, str]) -> list[tuple[str, int, str]]:
+        if self.events is not None:
+            return [events]
         return [events, ("time-points", self.known().engine.point_count, "")]
 
     def own_rows(self) -> list[tuple[str, int, str]]:
@@ -511,6 +542,8 @@ class RelationJudge(Judge):
             # another file is said to be one before its relations are compared
             restore_check(self.known(), run)
             self.events.restore(source)
+            if not self.has_others:
+                continue_table(self.known().output, output_size, self.options)
         elif source:
             # the plan needs the types of columns, which are known once rows have been read
             self.restored = source, run, output_size

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mtlmon.relational.cells import from_cell, value_text
+from mtlmon.relational.cells import valuation, values_of
 from mtlmon.relational.running import HOLDS
 from mtlmon.run.people import BOLD, CYAN, FAINT, GREEN, RED, Outcome, Style
 from mtlmon.text.byte_writer import ByteWriter
@@ -90,10 +90,7 @@ class PeopleAnswers:
         mark = (style.found, GREEN) if policy.is_find else (style.violated, RED)
         before = [mark, (place, FAINT)]
         before += [] if policy.name is None else [(policy.name, BOLD)]
-        values = ", ".join(
-            f"{name}={value_text(from_cell(cell, kind, self.plan.texts), kind)}"
-            for name, kind, cell in zip(policy.variables, policy.kinds, cells, strict=True)
-        )
+        values = valuation(policy, values_of(cells, policy.kinds, self.plan.texts), "=")
         before += [(values, CYAN)] if values else []
         return style.line(before, self.whats[number])
 

@@ -7,39 +7,33 @@ from array import array
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from mtlmon.checking.computed_rows import ComputedRows
-from mtlmon.checking.text_logs import line_origins
+from mtlmon.checking import TextLog
 from mtlmon.relational.atoms import rows_of_log
 from mtlmon.relational.input.native import RowEvents, RowScanner
 from mtlmon.relational.native import PointBlock
 from mtlmon.run.files import STANDARD_INPUT, open_text_log
 from mtlmon.run.late_rows import table_order, text_order
-from mtlmon.run.pump import BLOCK_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from mtlmon.checking.computed_rows import ComputedEvents
-    from mtlmon.checking.sources import Origins
+    from mtlmon.checking.text_logs import LineEvents
     from mtlmon.checking.text_streams import TextStreams
     from mtlmon.engine.native import MemoryLimit
     from mtlmon.policy import PolicyFile
     from mtlmon.relational.plan import Plan
     from mtlmon.relational.reasons.evidence import Known, Reader
-    from mtlmon.run.row_work import RowSource
     from mtlmon.run.spec import Log, RunSpec
 
 __all__ = [
-    "block_reader",
     "computed_atoms",
     "dropped_events",
-    "last_origins",
     "log_events",
     "rewind",
     "table_reader",
     "text_events",
     "text_reader",
-    "text_rows",
 ]
 
 
@@ -57,7 +51,7 @@ def log_events(
     name: str,
     log: Log,
     memory: MemoryLimit,
-    marks: Sequence[str] = (),
+    marks: Sequence[str] | None = None,
 ) -> tuple[RowEvents, TextStreams | None]:
     """Return what reads the events of a text log, and what computes atoms; None if none is.
 
@@ -76,7 +70,7 @@ def log_events(
         made.texts,
         path=name,
         skip_errors=log.on_error == "skip",
-        marks=dict.fromkeys([*marks, *used]),
+        marks=dict.fromkeys([*(marks or ()), *used]) if marks is not None or computed else None,
     )
     return RowEvents(rows), streams
 
@@ -88,7 +82,7 @@ def text_events(
     name: str,
     options: RunSpec,
     memory: MemoryLimit,
-    marks: Sequence[str] = (),
+    marks: Sequence[str] | None = None,
 ) -> RowEvents | ComputedEvents:
     """Return what reads the events of a text log, and their rows into time-points.
 
@@ -99,7 +93,8 @@ def text_events(
         name: the name of the log in messages.
         options: the options of the run.
         memory: the memory limit of the run.
-        marks: the atoms of the log that events have, beside those that computed ones use.
+        marks: the atoms of the log that events have, beside those that computed ones use; None if
+            nobody else reads them.
     """
     events, streams = log_events(file, made, points, name, options.log, memory, marks)
     if streams is None:
@@ -129,68 +124,16 @@ def dropped_events(
     return RowEvents(rows, drops_points=True)
 
 
-def text_rows(
-    file: PolicyFile,
-    made: Plan,
-    points: PointBlock,
-    name: str,
-    options: RunSpec,
-    memory: MemoryLimit,
-) -> RowScanner | ComputedRows:
-    """Return what reads a text log into time-points; the arguments are as for `text_events`."""
-    if not computed_atoms(file, made):
-        return RowScanner(
-            rows_of_log(made),
-            points,
-            made.texts,
-            path=name,
-            skip_errors=options.log.on_error == "skip",
-        )
-    from mtlmon.checking.computed_rows import ComputedEvents
-
-    events = text_events(file, made, points, name, options, memory)
-    assert isinstance(events, ComputedEvents)
-    return ComputedRows(events)
-
-
-def last_origins(rows: RowScanner | ComputedRows) -> Origins:
-    """Return the lines of the time-points of a text log that have been read last."""
-    return line_origins(rows.lines.path, rows.last_lines, rows.lines.order)
-
-
 def text_reader(
-    options: RunSpec,
-    file: PolicyFile,
-    memory: MemoryLimit,
-    most: int,
-    start_of_input: int | None,
-) -> Reader:
-    """Return what reads a text log from its beginning.
-
-    Args:
-        options: the options of the run.
-        file: the policies.
-        memory: the memory limit of the run.
-        most: as for `block_reader`.
-        start_of_input: as for `block_reader`.
-    """
-
-    def rows_for(made: Plan, points: PointBlock, name: str) -> RowSource:
-        return text_rows(file, made, points, name, options, memory)
-
-    return block_reader(rows_for, options, most, start_of_input)
-
-
-def block_reader(
-    rows_for: Callable[[Plan, PointBlock, str], RowSource],
+    events_for: Callable[[Plan, PointBlock, str], LineEvents],
     options: RunSpec,
     most: int,
     start_of_input: int | None,
 ) -> Reader:
-    """Return what reads a log of rows from its beginning, block by block.
+    """Return what reads a text log from its beginning, batch by batch.
 
     Args:
-        rows_for: returns what reads the rows of a plan into time-points, given the log's name.
+        events_for: returns what reads lines into the time-points of a plan, given the log's name.
         options: the options of the run.
         most: the number of time-points to read, or a few more: those that have been checked.
         start_of_input: where the log begins in standard input, if that is the log.
@@ -201,36 +144,24 @@ def block_reader(
         from mtlmon.relational.reasons.evidence import Known
 
         rewind(start_of_input)
+        file = open_text_log(options.log)
+        events = events_for(made, points, file.name)
         order = text_order(options, is_again=True)
-        log = open_text_log(options.log, order)
-        rows = rows_for(made, points, log.name)
-        places = None
-        if isinstance(rows, RowScanner | ComputedRows):
-            places = PointRows()
-            rows.number_lines()
-            if order is not None:
-                rows.lines.order = order.lines
-        block = memoryview(bytearray(BLOCK_BYTES))
-        size = 1
-        try:
-            while size and rows.point_count < most:
-                size = log.read_into(block) or log.read_rest_into(block)
-                if size:
-                    rows.load(block[:size])
-                else:
-                    rows.load_end()
-                more = True
-                while more and rows.point_count < most:
-                    if places is not None:
-                        # those that have been taken
-                        places.forget(rows.point_count)
-                    more = rows.read()
-                    if isinstance(rows, RowScanner | ComputedRows) and places is not None:
-                        places.add(None, last_origins(rows))
-                    yield Known(places)
-        finally:
-            rows.unload()
-            log.close()
+        # lines of MonPoly's logs are no time-points
+        places = PointRows() if options.log.signature is None else None
+        with closing(TextLog(file, events.atoms, events=events, order=order)) as source:
+            before = 0
+            if places is not None:
+                source.track_rows()
+            for batch in source:
+                if places is not None:
+                    # those before the batch have been taken
+                    places.forget(before)
+                    places.note(batch)
+                yield Known(places)
+                before = source.rows
+                if before >= most:
+                    return
 
     return read
 

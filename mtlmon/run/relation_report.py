@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mtlmon.policy.predicates.integers import LARGEST
 from mtlmon.relational.delays import decision_delays
@@ -13,7 +13,6 @@ from mtlmon.relational.vacuity import is_violated, matched_by_policy
 from mtlmon.reporting import (
     Explanation,
     PolicyReport,
-    ReportData,
     UndecidedTimePoint,
     Violation,
 )
@@ -22,7 +21,6 @@ from mtlmon.run.findings import (
     NOT_EXPLAINED,
     STOPPED_EARLY,
     run_facts,
-    save_report,
 )
 from mtlmon.run.relation_findings import rows_option
 from mtlmon.run.report import plural
@@ -31,20 +29,48 @@ from mtlmon.run.report_policies import WrittenPolicies
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from mtlmon.policy import PolicyFile
+    from mtlmon.policy import Policy, PolicyFile
     from mtlmon.relational import Analysis
     from mtlmon.relational.reasons import Violation as Violating
     from mtlmon.relational.reasons.evidence import Reader
+    from mtlmon.relational.vacuity import Matched
     from mtlmon.reporting import Run
     from mtlmon.run.relation_findings import RelationFindings
     from mtlmon.run.relations import Check
     from mtlmon.run.spec import RunSpec
 
-__all__ = ["RelationReport"]
+__all__ = ["INTERVALS", "RelationReport", "answers_report", "find_remark"]
 
-_INTERVALS = 100
+INTERVALS = 100
+"""How many bars a chart of violations has."""
 LISTED_UNDECIDED = 50
 """The undecided time-points of a policy that a report lists."""
+
+
+def answers_report(
+    written: WrittenPolicies, policy: Policy, matched: Matched | None, **found: Any
+) -> PolicyReport:
+    """Return the results of a policy with variables.
+
+    Args:
+        written: the policies as their files write them.
+        policy: the policy.
+        matched: how often its left side was matched; None if that was not counted.
+        found: the members of `PolicyReport` about its time-points.
+    """
+    report = PolicyReport(
+        name=policy.name, text=policy.text, severity=policy.severity, formula="", **found
+    )
+    if matched is not None:
+        report = replace(report, triggered=matched.times, triggered_share=matched.share)
+    has_failed = is_violated(policy, report.false, report.true + report.false, matched)
+    return written.added_to(report, policy, is_violated=has_failed)
+
+
+def find_remark(policy: Policy, count: int) -> str:
+    """Return the remark that a find has matched at so many time-points."""
+    name = "The find" if policy.name is None else f"Find {policy.name}"
+    return f"{name} matched at {plural(count, 'time-point')}."
 
 
 class RelationReport:
@@ -81,15 +107,6 @@ class RelationReport:
         self.inputs = inputs
         self.rows, self.skipped, self.row_name = facts
         self.read = read
-
-    def write(self, seconds: float, *, is_interrupted: bool) -> None:
-        """Write the report on a run that took so many seconds.
-
-        Raises:
-            WriteFailure: the report cannot be written.
-        """
-        run = self.run(seconds, is_interrupted=is_interrupted)
-        save_report(ReportData(self.reports(), run), self.options.reporting)
 
     def run(self, seconds: float, *, is_interrupted: bool) -> Run:
         """Return what the report says of the run."""
@@ -142,7 +159,6 @@ class RelationReport:
         answered, violated = run.answered_points[number], run.found_points[number]
         policy = self.check.plan.named_policies[number]
         declared = self.analysis.policies[number].policy
-        histogram = findings.histograms[number]
         undecided = 0 if run.is_stopped else run.point_count - answered
         violations = tuple(
             Violation(
@@ -154,24 +170,18 @@ class RelationReport:
             )
             for one in findings.first[number]
         )
-        report = PolicyReport(
-            name=policy.name,
-            text=declared.text,
-            severity=declared.severity,
-            formula="",
+        return answers_report(
+            self.written,
+            declared,
+            matched_by_policy(self.check.engine).get(number),
             true=answered - violated,
             false=violated,
             undecided=undecided,
-            timeline=histogram.timeline(None, None, _INTERVALS),
+            timeline=findings.histograms[number].timeline(None, None, INTERVALS),
             violations=violations,
             undecided_time_points=tuple(self.undecided(number, undecided)),
             valuations=findings.totals[number] if policy.variables else None,
         )
-        matched = matched_by_policy(self.check.engine).get(number)
-        if matched is not None:
-            report = replace(report, triggered=matched.times, triggered_share=matched.share)
-        has_failed = is_violated(declared, violated, answered, matched)
-        return self.written.added_to(report, declared, is_violated=has_failed)
 
     def undecided(self, policy: int, count: int) -> Iterator[UndecidedTimePoint]:
         """Yield the first time-points of the log that a policy has no answer for.
@@ -194,15 +204,8 @@ class RelationReport:
             yield STOPPED_EARLY
         if self.skipped:
             yield f"Skipped {plural(self.skipped, self.row_name)} that could not be read."
-        yield from self.matches()
+        for number, one in enumerate(self.analysis.policies):
+            if not self.findings.are_violations[number]:
+                yield find_remark(one.policy, self.check.run.found_points[number])
         if self.findings.total and self.read is None:
             yield NOT_EXPLAINED
-
-    def matches(self) -> Iterator[str]:
-        """Yield how often finds have matched."""
-        run = self.check.run
-        for number, one in enumerate(self.check.plan.named_policies):
-            found = run.found_points[number]
-            if not self.findings.are_violations[number]:
-                name = "The find" if one.name is None else f"Find {one.name}"
-                yield f"{name} matched at {plural(found, 'time-point')}."

@@ -14,20 +14,15 @@ from mtlmon.relational.atoms import (
     refuse_traces,
     used_atoms,
 )
-from mtlmon.relational.input.native import DEFAULT_POINTS, RowScanner
+from mtlmon.relational.input.native import DEFAULT_POINTS
 from mtlmon.relational.native import RelationalEngine
 from mtlmon.relational.output.native import AnswerLines
 from mtlmon.relational.planning import plan
 from mtlmon.relational.running import RelationalRun
 from mtlmon.relational.vacuity import is_violated, matched_by_policy, unmatched
-from mtlmon.run.context import texts_of_log
 from mtlmon.run.endings import tell_untriggered
-from mtlmon.run.failure import VIOLATION, RunError
-from mtlmon.run.files import open_text_log, position_of_input, verdicts_of
-from mtlmon.run.late_rows import text_order
-from mtlmon.run.policies import write_report_in_time
+from mtlmon.run.failure import RunError
 from mtlmon.run.recognition import format_advice
-from mtlmon.run.relation_readers import dropped_events, text_reader, text_rows
 from mtlmon.run.relation_vacuity import (
     counts_left_sides,
     matched_lines,
@@ -35,15 +30,11 @@ from mtlmon.run.relation_vacuity import (
     require_counted,
 )
 from mtlmon.run.report import (
-    absent_atoms,
-    broken_rows,
     counts_table,
     memory_row,
     plural,
     table,
 )
-from mtlmon.run.row_work import RowLoop, row_pump
-from mtlmon.run.running import run_to_end
 from mtlmon.run.table_output import answer_output
 from mtlmon.run.time_stamps import TimedAnswers, iso_times, time_texts
 from mtlmon.syntax.joined_text import source_at
@@ -51,8 +42,7 @@ from mtlmon.syntax.printer import written_name
 from mtlmon.syntax.report import visible
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from os import stat_result
+    from collections.abc import Sequence
 
     from mtlmon.arrays.native import KeyTable
     from mtlmon.checking.counts import PolicyCounts
@@ -60,19 +50,14 @@ if TYPE_CHECKING:
     from mtlmon.checking.sources import EventBatch
     from mtlmon.policy import Policy, PolicyFile
     from mtlmon.relational import Analysis
-    from mtlmon.relational.input.native import RowEvents
     from mtlmon.relational.native import AnswerBlock
     from mtlmon.relational.output.native import AnswerQueue
-    from mtlmon.relational.reasons.evidence import Reader
     from mtlmon.relational.running import AnswerOutput
     from mtlmon.relational.slicing.engine import Engine
-    from mtlmon.run.context import FileRows
     from mtlmon.run.files import Writer
-    from mtlmon.run.host import Signals
     from mtlmon.run.people import Outcome
     from mtlmon.run.relation_findings import RelationFindings
     from mtlmon.run.relation_people import PeopleAnswers
-    from mtlmon.run.running import Steps
     from mtlmon.run.spec import Judging, Log, RunSpec
     from mtlmon.tables.columns.times import Times
     from mtlmon.tables.outputs import BatchOutput
@@ -90,7 +75,7 @@ if TYPE_CHECKING:
         def close(self) -> None: ...
 
 
-__all__ = ["Check", "check_text", "evaluable"]
+__all__ = ["Check", "evaluable"]
 
 # How many time-points are taken in at once in slices: waking up a thread takes 50 µs.
 SLICED_POINTS = 1 << 14
@@ -442,142 +427,3 @@ class Check:
             failed = self.failed([one.policy for one in self.analysis.policies])
             lines = matched_lines(self.engine, self.analysis, self.run, failed)
         return f"{counts_table(cells, texts)}{lines}"
-
-
-def tell_findings(
-    check: Check,
-    file: PolicyFile,
-    analysis: Analysis,
-    read: Reader,
-    options: RunSpec,
-    logs: Mapping[str, stat_result],
-    facts: tuple[int, int],
-    end: tuple[int, float, Signals],
-    texts: Iterable[FileRows] = (),
-) -> None:
-    """Explain the violations of a check, and write the report, as the options ask for.
-
-    Args:
-        check: the check, which has findings.
-        file: the policies.
-        analysis: what is known of them.
-        read: reads the log once more.
-        options: the options of the run.
-        logs: the status of the log's files by name.
-        facts: how many rows or lines have been read, and how many of them could not be.
-        end: the exit status, the seconds of the run, and the signals that can interrupt it.
-        texts: the rows of each file as text, for `--context`.
-    """
-    from mtlmon.run.relation_findings import can_reread, explain
-
-    assert check.findings is not None
-    status, seconds, signals = end
-    has_violation = status == VIOLATION and check.has_violation(file)
-    if options.reporting.explain and has_violation:
-        explain(check.findings, file, analysis, read, options)
-    if options.reporting.has_context and has_violation:
-        from mtlmon.run.context import show_rows
-
-        show_rows(check.findings.chosen_rows, texts, options, check.findings.total)
-    if options.reporting.report is not None:
-        from mtlmon.run.relation_report import RelationReport
-
-        again = read if can_reread(logs, options.log) else None
-        inputs = list(logs), (*facts, "line")
-        report = RelationReport(check, check.findings, file, analysis, options, *inputs, again)
-        write_report_in_time(
-            lambda is_interrupted: report.write(seconds, is_interrupted=is_interrupted),
-            status,
-            signals,
-            options,
-        )
-
-
-def check_text(file: PolicyFile, options: RunSpec) -> Steps:
-    """Check the policies on a text log; return the exit status."""
-    require_no_conditions(file, options)
-    analysis = valid_analysis(file, None)
-    engine = engine_for(file, analysis, options)
-    made = engine.plan
-    order = text_order(options)
-    log = open_text_log(options.log, order)
-    if not isinstance(engine, RelationalEngine):
-        # a reader of a pipe waits for answers, and a checkpoint for all of them
-        has_rows = options.tracks_rows or options.output.for_people
-        engine.is_ahead = log.is_regular and options.checkpoint.path is None and not has_rows
-    start_of_input = position_of_input(options.log)
-    memory = MemoryLimit(options.limits.max_memory, options.option_names)
-    check = Check(engine, options, memory, analysis=analysis)
-    options.host.take_judging(check)
-    rows = text_rows(file, made, check.engine.points, log.name, options, memory)
-    if order is not None:
-        rows.lines.order = order.lines
-        order.memory = memory
-    if options.reporting.needs_violations:
-        from mtlmon.run.findings import check_told
-
-        check_told(options, {log.name: log.status})
-    has_checkpoints = options.checkpoint.path is not None
-    verdicts = verdicts_of(options, {log.name: log.status}, keeps=has_checkpoints)
-    if options.output.for_people:
-        # what writes the lines escapes what does not print
-        verdicts.lines = None
-    signals = options.host.signals(verdicts, is_held=has_checkpoints)
-    progress = options.host.progress(log.size, verdicts, options)
-    watch = None
-    if file.assumptions:
-        from mtlmon.checking.assumptions import AssumptionWatch
-
-        watch = AssumptionWatch(file.assumptions, options.times.unit, [()])
-    if check.point_rows is not None:
-        rows.number_lines()
-    loop = RowLoop(rows, check, points_at_once(options.judging), watch)
-
-    def again() -> RowEvents:
-        atoms = () if isinstance(rows, RowScanner) else rows.atoms
-        return dropped_events(file, plan(file, analysis), log.name, options.log, atoms)
-
-    work, pump = row_pump(loop, log, rows, verdicts, signals, progress, options, again)
-
-    def report(status: int, seconds: float) -> None:
-        if work.is_complete:
-            check.show_outcome(check.engine.point_count)
-        skipped = rows.lines.skipped_count
-        if skipped:
-            options.host.note(f"skipped {plural(skipped, 'line')} that could not be read")
-        if order is not None:
-            order.note_refused(options)
-        absent = rows.table.absent if isinstance(rows, RowScanner) else rows.absent
-        absent = tuple(name for name in absent if not name.startswith("\n"))
-        if work.is_complete and absent:
-            options.host.note(absent_atoms(absent, rows.point_count, work.head.names))
-        check.report_end()
-        if work.is_complete:
-            check.tell_untriggered()
-        if check.findings is None:
-            return
-        read = text_reader(options, file, memory, check.engine.point_count, start_of_input)
-        logs = {log.name: log.status}
-        facts = check.engine.point_count, rows.lines.skipped_count
-        end = status, seconds, signals
-        texts = texts_of_log(log.name)
-        tell_findings(check, file, analysis, read, options, logs, facts, end, texts)
-
-    def summary(seconds: float) -> str:
-        counts = [("events", check.engine.point_count, "")]
-        if rows.lines.skipped_count:
-            counts.append(("skipped", rows.lines.skipped_count, "lines that cannot be read"))
-        if order is not None and order.refused:
-            counts.append(("too late", order.refused, "lines that were not checked"))
-        counts += broken_rows(watch)
-        return check.summary(counts, "events", seconds)
-
-    return run_to_end(
-        pump,
-        host=options.host,
-        has_violation=lambda: check.fails(file),
-        report=report,
-        summary=summary,
-        wants_summary=options.reporting.summary,
-        end_time=options.times.end_time,
-    )

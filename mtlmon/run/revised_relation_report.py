@@ -2,33 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mtlmon.relational.cells import from_cell, value_text
+from mtlmon.relational.cells import valuation, values_of
 from mtlmon.relational.correcting.points import GONE
 from mtlmon.relational.running import HOLDS
-from mtlmon.relational.vacuity import is_violated, matched_by_policy
-from mtlmon.reporting import PolicyReport, Violation
+from mtlmon.relational.vacuity import matched_by_policy
+from mtlmon.reporting import Violation
 from mtlmon.reporting.histogram import TimeHistogram
 from mtlmon.run.findings import LISTED
+from mtlmon.run.relation_report import INTERVALS, answers_report, find_remark
 from mtlmon.run.report import plural
 from mtlmon.run.report_policies import WrittenPolicies
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from mtlmon.checking.changes import Bound, ChangedAnswers
     from mtlmon.checking.late_valuations import ValuationCheck
     from mtlmon.policy import PolicyFile
-    from mtlmon.relational.plan import Plan
+    from mtlmon.reporting import PolicyReport
     from mtlmon.run.spec import RunSpec
 
 __all__ = ["RevisedAnswers"]
-
-_INTERVALS = 100
 
 _Found = tuple[int, int, str, int]
 """The time-stamp and offset of a violation in the log, its values as text, and the offset that
@@ -70,7 +68,8 @@ class RevisedAnswers:
         for one, renamed in zip(batch.changes, shown, strict=True):
             if one.kind == HOLDS:
                 continue
-            values = valuation(made, one.policy, one.cells)
+            policy = made.named_policies[one.policy]
+            values = valuation(policy, values_of(one.cells, policy.kinds, made.texts), " = ")
             found = one.time_stamp, one.offset, values, renamed.offset
             if one.change == GONE:
                 self.live[one.policy].remove(found)
@@ -108,25 +107,18 @@ class RevisedAnswers:
             Violation(time_stamp, offset, valuation=values or None)
             for time_stamp, _, values, offset in self.first[number]
         )
-        report = PolicyReport(
-            name=policy.name,
-            text=policy.text,
-            severity=policy.severity,
-            formula="",
+        has_rows = self.check.position > 0
+        return answers_report(
+            self.written,
+            policy,
+            matched_by_policy(self.check.history).get(number) if has_rows else None,
             true=answered - violated,
             false=violated,
             undecided=max(0, points - answered),
-            timeline=self.histograms[number].timeline(None, None, _INTERVALS),
+            timeline=self.histograms[number].timeline(None, None, INTERVALS),
             violations=violations,
             valuations=self.totals[number] if self.has_variables(number) else None,
         )
-        matched = None
-        if self.check.position:
-            matched = matched_by_policy(self.check.history).get(number)
-        if matched is not None:
-            report = replace(report, triggered=matched.times, triggered_share=matched.share)
-        has_failed = is_violated(policy, violated, answered, matched)
-        return self.written.added_to(report, policy, is_violated=has_failed)
 
     def has_variables(self, number: int) -> bool:
         """Whether violations of a policy have values."""
@@ -150,14 +142,4 @@ class RevisedAnswers:
                     "at the end of the run."
                 )
             if policy.is_find:
-                whose = "The find" if policy.name is None else f"Find {policy.name}"
-                yield f"{whose} matched at {plural(found, 'time-point')}."
-
-
-def valuation(made: Plan, policy: int, cells: Sequence[int]) -> str:
-    """Return the values of an answer as text."""
-    own = made.named_policies[policy]
-    return ", ".join(
-        f"{name} = {value_text(from_cell(cell, kind, made.texts), kind)}"
-        for name, kind, cell in zip(own.variables, own.kinds, cells, strict=True)
-    )
+                yield find_remark(policy, found)

@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mtlmon.checking import TextLog
-    from mtlmon.checking.computed_rows import ComputedEvents
-    from mtlmon.relational.input.native import RowEvents
+    from mtlmon.checking.text_logs import LineEvents
     from mtlmon.run.checkpoint import LogMark
 
 __all__ = ["RowPart"]
@@ -30,9 +29,7 @@ class RowPart:
         has_streams: whether streams depend on earlier lines, so that a run has to read all.
     """
 
-    def __init__(
-        self, log: TextLog, events: RowEvents | ComputedEvents, *, has_streams: bool = False
-    ) -> None:
+    def __init__(self, log: TextLog, events: LineEvents, *, has_streams: bool = False) -> None:
         self.log = log
         self.events = events
         # who wants all lines, apart from this part
@@ -46,7 +43,7 @@ class RowPart:
     @property
     def position(self) -> int:
         """The number of bytes that have been read, up to the end of a line."""
-        return self.events.rows.position
+        return int(self.events.rows.position)
 
     def note_block(self, block: memoryview) -> None:
         """Keep a block for a digest, which needs no bytes that are part of it."""
@@ -62,7 +59,7 @@ class RowPart:
     def skip(
         self,
         mark: LogMark,
-        again: RowEvents | ComputedEvents | None = None,
+        again: LineEvents | None = None,
         clock: int | None = None,
     ) -> Iterator[None]:
         """Go to the position, or read the log up to there; yield now and then.

@@ -8,10 +8,9 @@ events, which may be anywhere in a block. The snapshot has the state of the scan
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
-from mtlmon.run.pump import BLOCK_BYTES, MonitoredText, TextWork
+from mtlmon.run.pump import BLOCK_BYTES, MonitoredText
 from mtlmon.run.read_parts import LogEnds, ReadPart
 
 if TYPE_CHECKING:
@@ -22,45 +21,62 @@ if TYPE_CHECKING:
     from mtlmon.run.checkpoint import LogMark
     from mtlmon.run.files import LogFile
 
-__all__ = ["CheckpointedText", "KeptText"]
+__all__ = ["CheckpointedText"]
 
 SMALLEST_BLOCK_BYTES = 1 << 12
 EVENT_BYTES = 8
 """The length of a short line, for blocks with about as many events as a checkpoint interval."""
 
 
-class KeptText(TextWork, ABC):
-    """A text log that a later run goes on with; its position is a number of bytes.
+class CheckpointedText(MonitoredText):
+    """Moves a text log through a monitor; its position is a number of bytes.
+
+    Args:
+        monitor: monitors the text.
+        log: the open log.
+        threads: how many threads may be used; None means two if a processor is idle.
 
     Attributes:
         name: the name of the log in messages.
         part: knows the part of the log again that has been monitored.
-        needs_all: whether a later run has to read all of the log.
     """
 
-    name: str
-    part: ReadPart
-    needs_all = False
-
-    def begin_part(self) -> None:
-        """Start with an empty part."""
-        self.name = self.log.name
-        if self.needs_all:
-            self.log.start = None
-        self.part = ReadPart(self.log)
+    def __init__(self, monitor: TextMonitor, log: LogFile, threads: int | None = 1) -> None:
+        super().__init__(monitor, log, threads)
+        self.name = log.name
+        self.part = ReadPart(log)
 
     @property
     def logs(self) -> list[os.stat_result]:
         return [self.log.status]
 
     @property
-    @abstractmethod
     def position(self) -> int:
         """The number of bytes that have been monitored."""
+        return self.monitor.position
 
     @property
     def amount(self) -> str:
         return f"{self.position:,} bytes"
+
+    @property
+    def is_settled(self) -> bool:
+        return self.monitor.is_settled
+
+    def settle(self) -> bool:
+        return self.monitor.settle()
+
+    def snapshot(self) -> bytes:
+        return self.monitor.snapshot()
+
+    def restore(self, snapshot: bytes, output_size: int) -> None:
+        self.monitor.restore(snapshot)
+
+    def work_in_small_steps(self, events: int) -> None:
+        self.block_bytes = min(BLOCK_BYTES, max(SMALLEST_BLOCK_BYTES, EVENT_BYTES * events))
+        if self.block_bytes < BLOCK_BYTES:
+            # There would be little to hand over at once.
+            self.threads = 1
 
     def log_mark(self) -> LogMark:
         return self.part.mark(self.position)
@@ -86,58 +102,13 @@ class KeptText(TextWork, ABC):
                 raise LogEnds
             self.part.add(block[:size])
             self.part.forget_until(self.bytes_read)
-            yield from self.pass_over(block[:size])
             yield
         self.part.check_again(mark, count)
-
-    def pass_over(self, block: memoryview) -> Iterator[None]:
-        """Read a block of the part that an earlier run has monitored; yield now and then."""
-        return iter(())
-
-    def work_in_small_steps(self, events: int) -> None:
-        self.block_bytes = min(BLOCK_BYTES, max(SMALLEST_BLOCK_BYTES, EVENT_BYTES * events))
 
     def load(self, block: memoryview) -> None:
         self.part.forget_until(self.position)
         self.part.add(block)
         super().load(block)
-
-
-class CheckpointedText(KeptText, MonitoredText):
-    """Moves a text log through a monitor; its position is a number of bytes.
-
-    Args:
-        monitor: monitors the text.
-        log: the open log.
-        threads: how many threads may be used; None means two if a processor is idle.
-    """
-
-    def __init__(self, monitor: TextMonitor, log: LogFile, threads: int | None = 1) -> None:
-        super().__init__(monitor, log, threads)
-        self.begin_part()
-
-    @property
-    def position(self) -> int:
-        return self.monitor.position
-
-    @property
-    def is_settled(self) -> bool:
-        return self.monitor.is_settled
-
-    def settle(self) -> bool:
-        return self.monitor.settle()
-
-    def snapshot(self) -> bytes:
-        return self.monitor.snapshot()
-
-    def restore(self, snapshot: bytes, output_size: int) -> None:
-        self.monitor.restore(snapshot)
-
-    def work_in_small_steps(self, events: int) -> None:
-        super().work_in_small_steps(events)
-        if self.block_bytes < BLOCK_BYTES:
-            # There would be little to hand over at once.
-            self.threads = 1
 
     def load_ahead(self, block: memoryview) -> None:
         self.part.add(block)

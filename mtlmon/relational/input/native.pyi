@@ -77,6 +77,7 @@ class ColumnRows:
 class RowEvents:
     """Reads events as `TextEvents` does; their rows are in the time-points of a scanner."""
 
+    most_events: int
     def __init__(self, rows: RowScanner, *, drops_points: bool = False) -> None: ...
     @property
     def rows(self) -> RowScanner: ...

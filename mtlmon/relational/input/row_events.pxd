@@ -9,4 +9,6 @@ cdef class RowEvents:
     cdef readonly tuple atoms
     # the atoms that have occurred, as a letter
     cdef uint64_t *seen
+    cdef size_t words
     cdef bint drops_points
+    cdef public size_t most_events

@@ -18,18 +18,19 @@ cdef enum:
 cdef class RowEvents:
     """Reads events as `TextEvents` does; their rows are in the time-points of a scanner.
 
-    rows: reads the log, with `atoms` as its marks. Its time-points must have been read before each
-        call of `read`.
+    rows: reads the log, with `atoms` as its marks; without marks, events have no letters. Its
+        time-points must have been read before each call of `read`.
     drops_points: nobody else reads the time-points.
+    most_events: how many events are read at once.
     """
 
     def __cinit__(self, RowScanner rows not None, *, bint drops_points=False):
-        if rows.marks is None:
-            raise ValueError("the scanner has no atoms without arguments")
         self.rows = rows
         self.drops_points = drops_points
-        self.atoms = rows.marks.atoms
-        self.seen = <uint64_t *> calloc(rows.marks.letter_words, sizeof(uint64_t))
+        self.most_events = MOST_EVENTS
+        self.atoms = () if rows.marks is None else rows.marks.atoms
+        self.words = 0 if rows.marks is None else rows.marks.letter_words
+        self.seen = <uint64_t *> calloc(self.words + 1, sizeof(uint64_t))
         if self.seen == NULL:
             raise MemoryError("mtlmon: out of memory")
 
@@ -96,13 +97,13 @@ cdef class RowEvents:
             LogError: the next line cannot be read.
         """
         cdef PointBlock points = self.rows.points
-        cdef size_t words = self.rows.marks.letter_words
+        cdef size_t words = self.words
         cdef size_t count = 0
         cdef size_t k, word
         cdef int64_t *times
         cdef bint has_more = True
         while has_more and count == 0:
-            has_more = self.rows.read(MOST_EVENTS)
+            has_more = self.rows.read(self.most_events)
             count = points.point_count - points.next
         time_stamps = PyBytes_FromStringAndSize(NULL, count * sizeof(int64_t))
         times = <int64_t *> PyBytes_AS_STRING(time_stamps)
@@ -121,10 +122,9 @@ cdef class RowEvents:
     def snapshot(self):
         """Return what is known of the log up to the scanner's position, for `restore`."""
         cdef NumberWriter writer = NumberWriter()
-        cdef size_t words = <size_t> self.rows.marks.letter_words
         cdef size_t word
         writer.put_bytes(self.rows.snapshot())
-        for word in range(words):
+        for word in range(self.words):
             writer.put(self.seen[word])
         return writer.taken()
 
@@ -135,10 +135,9 @@ cdef class RowEvents:
             SnapshotError: the bytes are not the snapshot of such a reader.
         """
         cdef NumberReader reader = NumberReader()
-        cdef size_t words = <size_t> self.rows.marks.letter_words
         cdef size_t word
         reader.open(as_bytes(snapshot), 0)
         self.rows.restore(reader.get_bytes())
-        for word in range(words):
+        for word in range(self.words):
             self.seen[word] = reader.get(UINT64_MAX)
         reader.end()

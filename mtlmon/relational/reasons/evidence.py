@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from mtlmon.relational.atoms import made_atoms
 from mtlmon.relational.binding import conjuncts
-from mtlmon.relational.cells import from_cell
+from mtlmon.relational.cells import values_of
 from mtlmon.relational.keyed import HERE, without_keys
 from mtlmon.relational.native import PointBlock, RelationalEngine
 from mtlmon.relational.planning import plan
@@ -240,10 +240,7 @@ class _Witnesses:
             if (policy, point) not in self.points:
                 continue
             kinds = self.plan.named_policies[policy].kinds
-            values = tuple(
-                from_cell(cell, kind, self.plan.texts)
-                for cell, kind in zip(cells, kinds, strict=True)
-            )
+            values = values_of(cells, kinds, self.plan.texts)
             for (number, here, reported), violation in self.wanted.items():
                 own = values[: len(reported)]
                 if (policy, point, own) == (number, here, reported):
@@ -415,9 +412,7 @@ class Explainer:
                     trace.see(number)
 
     def _values(self, atom: int, cells: tuple[int, ...]) -> tuple[Value, ...]:
-        kinds = self._plan.named_atoms[atom].kinds
-        texts = self._plan.texts
-        return tuple(from_cell(cell, kind, texts) for cell, kind in zip(cells, kinds, strict=True))
+        return values_of(cells, self._plan.named_atoms[atom].kinds, self._plan.texts)
 
     def _search(self, searches: list[_Search], traces: Mapping[_Key, _KeyTrace]) -> None:
         """Let searches see the rows of the log."""

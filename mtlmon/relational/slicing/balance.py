@@ -11,7 +11,7 @@ from __future__ import annotations
 from array import array
 from typing import TYPE_CHECKING
 
-from mtlmon.relational.cells import from_cell, to_cell
+from mtlmon.relational.cells import to_cell, values_of
 from mtlmon.relational.native import PointBlock, Router, SplitBlock, Splitter, Timeline
 from mtlmon.relational.slicing.routing import routing_of
 from mtlmon.relational.slicing.slicer import plan_slices
@@ -92,10 +92,7 @@ class Balance:
         # values rather than cells, as the numbers of texts change
         for atom, cells in points.sample(self.sample - len(self._rows)):
             kinds = made.named_atoms[atom].kinds
-            values = tuple(
-                from_cell(cell, kind, made.texts) for cell, kind in zip(cells, kinds, strict=True)
-            )
-            self._rows.append((atom, values))
+            self._rows.append((atom, values_of(cells, kinds, made.texts)))
         return len(self._rows) >= self.sample
 
     def proposal(self, slicing: Slicing, made: Plan) -> Slicing | None:
