@@ -85,6 +85,11 @@ class MachineStates:
 
     # ---- states, as bytes --------------------------------------------------------------------
 
+    @property
+    def _numbers(self) -> set[int]:
+        """The traces that may have another state than a new one."""
+        return {*self._objects, *self._saved}
+
     def be_by_trace(self) -> None:
         """Let nothing be undone from now on."""
         self._before = None
@@ -99,7 +104,7 @@ class MachineStates:
         """Let a trace have a state; None for that of a new trace."""
         self._objects.pop(number, None)
         self._saved.pop(number, None)
-        if state is not None:
+        if state is not None and state != self._first:
             self._saved[number] = state
 
     def move(self, number: int, target: int) -> None:
@@ -122,7 +127,7 @@ class MachineStates:
 
     def settled(self, flags: NDArray[np.uint8]) -> None:
         """Clear the bytes of traces whose state is not that of a new one."""
-        for number in {*self._objects, *self._saved}:
+        for number in self._numbers:
             if number < len(flags) and self.saved(number) != self._first:
                 flags[number] = 0
 
@@ -143,8 +148,8 @@ class MachineStates:
     def snapshot(self) -> bytes:
         """Return the states of all traces as bytes for `restore`."""
         self.begin()
-        numbers = sorted({*self._objects, *self._saved})
-        return b"[%s]" % b",".join(b"[%d,%s]" % (one, self.saved(one)) for one in numbers)
+        states = [(number, self.saved(number)) for number in sorted(self._numbers)]
+        return b"[%s]" % b",".join(b"[%d,%s]" % one for one in states if one[1] != self._first)
 
     def restore(self, snapshot: bytes) -> None:
         """Continue from a snapshot.
@@ -177,6 +182,13 @@ class MachineKernel(Kernel):
                 f"program calls mtlmon.streams.register_machine({name}) before it reads the policy"
             )
         self.found_kind = machine.kind
+        self._names = tuple(getattr(machine.made_by, "columns", ())) or machine.columns
+        if len(self._names) != len(machine.columns):
+            count = len(self._names)
+            takes = "one argument" if count == 1 else f"{count} arguments"
+            raise NotPossible(
+                f"machine {name} takes {takes}, {', '.join(self._names)}, not {len(machine.columns)}"
+            )
         self._native = native.MachineState(MachineStates(f"machine {name}", machine.made_by))
         return self._native
 
@@ -186,7 +198,7 @@ class MachineKernel(Kernel):
 
     def argument_of(self, columns: Sequence[pa.Array]) -> pa.Array:
         """Return the rows that objects take, as dictionaries."""
-        return pa.StructArray.from_arrays(columns, self._machine.columns)
+        return pa.StructArray.from_arrays(columns, self._names)
 
     def run(
         self,

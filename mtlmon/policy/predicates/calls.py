@@ -175,19 +175,10 @@ class CallParser(PrecedenceParser):
         self.open(Token(token.kind, token.start, named.end, named.value), ops.MACHINE)
 
     def close_machine(self, arguments: tuple[Expression, ...]) -> None:
-        """Close a call of a machine; each argument has a name that rows have, too."""
-        columns: list[str] = []
-        for one in arguments:
-            assert one.span is not None
-            place = Token(COLUMN, one.span.start, one.span.end)
-            if one.operator not in ops.COLUMNS:
-                hint = "declare it: stream NAME = EXPRESSION"
-                raise self.error("rows have columns and streams, by their names", place, hint)
-            if one.name in columns:
-                raise self.error(f"rows have {column_text(one.name)} already", place)
-            columns.append(one.name)
+        """Close a call of a machine."""
         name = str(self.waiting[-1].token.value)
-        machine = OwnMachine(name, tuple(columns), made_by=registered_machine(name))
+        columns = tuple(one.name if one.operator in ops.COLUMNS else str(one) for one in arguments)
+        machine = OwnMachine(name, columns, made_by=registered_machine(name))
         self.close_call(arguments, ops.MACHINE, Window(Interval.FULL, machine=machine))
 
     def open_window(self, token: Token) -> bool:

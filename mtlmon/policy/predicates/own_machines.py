@@ -7,15 +7,15 @@ expression holds the class itself, so a file that has been read keeps the one th
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from mtlmon.errors import MtlmonError, PolicyError
 from mtlmon.policy.predicates import kinds
 from mtlmon.policy.predicates.expression import Expression
+from mtlmon.policy.predicates.printer import column_text, constant_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from mtlmon.policy.predicates.kinds import Kind
 
 __all__ = [
@@ -45,6 +45,7 @@ class Machine(Protocol):
 
 _Class = TypeVar("_Class", bound=type[Machine])
 _METHODS = ("step", "save", "load")
+_TYPES = {int: "int", float: "float", bool: "bool", str: "text"}
 
 _registered: dict[str, type[Machine]] = {}
 
@@ -54,7 +55,8 @@ class OwnMachine(NamedTuple):
 
     Attributes:
         name: the class as the file writes it, "module:Class".
-        columns: what a row has, in the order of the operands.
+        columns: the operands as they are written, which are the names of what a row has, unless
+            the class has others.
         kind: the kind of the values.
         made_by: the class; None if no such class is registered.
     """
@@ -74,8 +76,9 @@ def register_machine(machine: _Class) -> _Class:
     """Let policy files that are read later use a class, as in `machine("module:Class", column)`.
 
     There is an object for each key, made without arguments. `step` gets a dictionary with the
-    values of a row, and returns the value there: None for null, or a Boolean, an integer, a float
-    or a text, as the stream declares. `save` returns the state as plain values: None, Booleans,
+    values of a row, by the names in the call, or by those in the attribute `columns` of the class,
+    if it has one. It returns the value there: None for null, or a Boolean, an integer, a float or
+    a text, as the stream declares. `save` returns the state as plain values: None, Booleans,
     integers, floats, texts, and tuples, lists and dictionaries (by texts) of these; `load` takes
     it. What an object does may depend only on its state and the rows.
 
@@ -153,27 +156,38 @@ def machine_policies(machines: Mapping[str, type[Machine]]) -> str:
 
     Args:
         machines: the classes, by the names of the policies. Their attribute `columns` says what a
-            row has.
+            row has: names, or a dictionary with the type of each, `int`, `float`, `bool` or `str`.
 
     Raises:
         PolicyError: one is no machine, or does not name its columns.
     """
-    from mtlmon.policy.predicates.printer import column_text, constant_text
-
-    lines = []
+    types: dict[str, None] = {}
+    policies = []
     for name, machine in machines.items():
         register_machine(machine)
         columns = getattr(machine, "columns", ())
-        if isinstance(columns, str) or not columns:
-            raise PolicyError(
-                f"machine {machine.__name__} does not say what a row has: give the class a list "
-                'of names, as in columns = ["user", "amount"]'
-            )
+        if isinstance(columns, str) or not columns or not all(map(_is_column, columns)):
+            raise _no_columns(machine)
+        if isinstance(columns, Mapping):
+            if not {*columns.values()} <= _TYPES.keys():
+                raise _no_columns(machine)
+            types |= {f"column {column_text(one)}: {_TYPES[columns[one]]}": None for one in columns}
         arguments = ", ".join(map(column_text, columns))
         called = f"machine({constant_text(_name_of(machine))}, {arguments})"
         quoted = constant_text(name)
-        lines += [f"stream {quoted}: bool = {called}", f"policy {quoted}: {quoted}"]
-    return "\n".join(lines)
+        policies += [f"stream {quoted}: bool = {called}", f"policy {quoted}: {quoted}"]
+    return "\n".join([*types, *policies])
+
+
+def _is_column(name: object) -> bool:
+    return isinstance(name, str) and name != ""
+
+
+def _no_columns(machine: type[Machine]) -> PolicyError:
+    return PolicyError(
+        f"machine {machine.__name__} does not say what a row has: give the class names and types, "
+        'as in columns = {"user": str, "amount": float}; the types are int, float, bool and str'
+    )
 
 
 def _name_of(machine: type[Machine]) -> str:
