@@ -12,7 +12,9 @@ pytest.importorskip("pyspark", reason="pyspark (mtlmon[spark]) is not installed"
 from mtlmon import streams
 from mtlmon.spark import monitor, monitor_stream, resolve_verdicts
 from tests.doors import predicates_own_machines as own_machines
+from tests.spark import test_stream_corrections as corrections
 from tests.spark.streams import put, state_store
+from tests.spark.test_row_relations import OPEN
 from tests.spark.test_trace_streams import LOG, counted, frame, log_rows, rows_of, table, truth
 
 if TYPE_CHECKING:
@@ -46,6 +48,24 @@ def machine() -> type[streams.Machine]:
     return Sums
 
 
+class Falling:
+    """How many rows in a row had less than the one before."""
+
+    def __init__(self) -> None:
+        self.last, self.count = 0, 0
+
+    def step(self, row: dict[str, Any]) -> int:
+        self.count = self.count + 1 if row["v"] < self.last else 0
+        self.last = row["v"]
+        return self.count
+
+    def save(self) -> tuple[int, int]:
+        return self.last, self.count
+
+    def load(self, state: tuple[int, int]) -> None:
+        self.last, self.count = state
+
+
 @pytest.fixture(autouse=True)
 def text() -> Iterator[str]:
     known = dict(own_machines._registered)
@@ -77,10 +97,9 @@ def test_batches_say_what_one_computer_says(spark: SparkSession, text: str) -> N
 
 
 @pytest.mark.dear("streaming queries")
-@pytest.mark.parametrize("lateness", [None, 40])
 @spark_group
 def test_a_query_says_what_one_computer_says(
-    spark: SparkSession, tmp_path: Path, text: str, lateness: int | None
+    spark: SparkSession, tmp_path: Path, text: str
 ) -> None:
     """It starts again after each batch, so states and code come from elsewhere."""
     source = tmp_path / "source"
@@ -105,3 +124,22 @@ def test_a_query_says_what_one_computer_says(
     clock = rows[-1][0] + 200 - 60
     found = [row.asDict() for row in resolve_verdicts(written, key="user").collect()]
     assert counted(found) == truth(table(rows), text, end_time=clock - 1)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_late_rows_are_taken_in_by_states_that_are_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    monkeypatch.setattr(corrections, "judged", corrections.truth)
+    streams.register_machine(Falling)
+    text = """unit s
+key k
+stream falling: int = machine("tests.spark.test_machines:Falling", v)
+policy few: falling < 3
+policy soon: falling < 2 OR EVENTUALLY[0,3s] v > 3
+policy ticks on every 2s: falling.hold(or: 0) < 4
+"""
+    (tmp_path / "open.csv").write_text(OPEN)
+    for some in (text, text[: text.index("policy ticks")]):
+        query = corrections.run(tmp_path, some, seed)
+        assert sum(query.operations.values()) > 0
