@@ -12,22 +12,31 @@ cdef class MachineState(SavedState):
     def step_rows(self, Batch batch not None, rows, list answers not None):
         """Let objects take the rows of a batch, and save states at its marks; see `Batch.mark`.
 
-        rows: what `MachineStates.step` takes, for each row.
+        rows: what the method `step` of objects takes, for each row.
         answers: gets what it returns; if it fails, those before.
         """
         cdef const int64_t *moments = batch.marks.moments
+        cdef dict steps = self.states.steps
+        cdef uint32_t trace
         cdef size_t mark = 0
         cdef size_t k = 0
-        step = self.states.step
         if self.is_by_trace or batch.is_by_trace:
             self.check_marks(batch)
         for row in rows:
+            trace = batch.trace(k)
             if moments != NULL and moments[k] != NO_MARK:
                 batch.marks.places[mark * batch.marks.width + self.number] = self.save(
-                    batch.trace(k), moments[k]
+                    trace, moments[k]
                 )
                 mark += 1
-            answers.append(step(batch.trace(k), row))
+            step = steps.get(trace)
+            if step is None:
+                step = self.states.ready(trace)
+            try:
+                answer = step(row)
+            except Exception as error:
+                raise self.states.failure(error) from error
+            answers.append(answer)
             k += 1
 
     cdef bint has_states_by_trace(self):

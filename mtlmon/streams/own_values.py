@@ -14,10 +14,26 @@ if TYPE_CHECKING:
 
     from mtlmon.policy.predicates.kinds import Kind
 
-__all__ = ["OwnError", "call", "from_plain", "is_of_kind", "plain", "state_text", "wrong_answer"]
+__all__ = [
+    "OwnError",
+    "call",
+    "failure_of",
+    "from_plain",
+    "is_of_kind",
+    "plain",
+    "state_text",
+    "wrong_answer",
+]
 
 _SHOWN_WIDTH = 240
-_TYPES = {"boolean": {bool}, "integer": {int}, "float": {int, float}, "text": {str}}
+# PERF: making one each time, as `json.dumps` does, takes as long as a state
+_ENCODER = json.JSONEncoder(separators=(",", ":"))
+_TYPES: dict[str, set[type]] = {
+    "boolean": {bool},
+    "integer": {int},
+    "float": {int, float},
+    "text": {str},
+}
 
 
 class OwnError(MtlmonError):
@@ -38,9 +54,13 @@ def call(what: str, function: Callable[..., Any], *arguments: Any) -> Any:
     try:
         return function(*arguments)
     except Exception as error:
-        reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-        text = " ".join(f"{what} has failed with {reason}".split())
-        raise OwnError(shorten(text, _SHOWN_WIDTH)) from error
+        raise failure_of(what, error) from error
+
+
+def failure_of(what: str, error: Exception) -> OwnError:
+    """Return the error that a function has raised an exception; `what` is as for `call`."""
+    reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return OwnError(shorten(" ".join(f"{what} has failed with {reason}".split()), _SHOWN_WIDTH))
 
 
 def is_of_kind(value: Any, kind: Kind) -> bool:
@@ -99,4 +119,4 @@ def from_plain(written: Any) -> Any:
 
 def state_text(state: Any, whose: str) -> bytes:
     """Return a state as bytes of JSON; equal states, in the same order, have equal bytes."""
-    return json.dumps(plain(state, whose), separators=(",", ":")).encode()
+    return _ENCODER.encode(plain(state, whose)).encode()

@@ -85,6 +85,8 @@ class OwnWindow:
         upper: how old they are at most; -1 for no limit.
     """
 
+    can_be_by_trace = False
+
     def __init__(self, aggregate: OwnAggregate, lower: int, upper: int) -> None:
         self._aggregate = aggregate
         self._lower, self._upper = lower, upper

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import pytest
 
@@ -30,7 +30,7 @@ def machine() -> type[streams.Machine]:
     """A machine that is not known by name, so its code must get to the workers."""
 
     class Sums:
-        columns = {"amount": int}
+        columns: ClassVar = {"amount": int}
 
         def __init__(self) -> None:
             self.last: list[int] = []
@@ -93,7 +93,7 @@ def test_batches_say_what_one_computer_says(spark: SparkSession, text: str) -> N
     found = rows_of(
         monitor(frame(spark, rows), whole, key="user", order_within="n", end_time="inf")
     )
-    assert counted(found) == truth(table(rows), whole, key="user")
+    assert counted(found) == truth(table(rows), cast("Any", whole), key="user")
 
 
 @pytest.mark.dear("streaming queries")

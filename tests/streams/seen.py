@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 
 class Count:
     """Counts the rows that have a value: `count[0,*](x > -99)`."""
 
-    columns = {"x": int}
+    columns: ClassVar[dict[str, type]] = {"x": int}
 
     def __init__(self) -> None:
         self.count = 0
@@ -36,7 +36,8 @@ class Seen:
             self.state["last"] = (*self.state["last"][-2:], (row["ts"], row["x"]))
         if not self.state["last"]:
             return None
-        return self.state["rows"] * 1000 + sum(time * x for time, x in self.state["last"])
+        found: int = self.state["rows"] * 1000 + sum(time * x for time, x in self.state["last"])
+        return found
 
     def save(self) -> Any:
         return self.state
@@ -48,7 +49,7 @@ class Seen:
 class Calm:
     """Whether three values in a row, or fewer, are above 5."""
 
-    columns = {"x": int}
+    columns: ClassVar[dict[str, type]] = {"x": int}
 
     def __init__(self) -> None:
         self.above: list[int] = []

@@ -11,7 +11,7 @@ import random
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -46,7 +46,9 @@ policy some: calm IMPLIES EVENTUALLY[0,5] n % 2 = 0
 policy deep: deep % 5 != 0
 """
 # what has a state of the whole program, and no state by trace
-WHOLE = TEXT + 'policy each: coalesce(each[x], 0) < 4\npolicy tick on every 10s: n.hold() = w.hold()\n'
+WHOLE = (
+    TEXT + "policy each: coalesce(each[x], 0) < 4\npolicy tick on every 10s: n.hold() = w.hold()\n"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -79,7 +81,7 @@ def late(rows: list[Row], seed: int, most: int = 12) -> list[Row]:
 
 def loop(rows: list[Row], machine: Callable[[], Any]) -> dict[tuple[str, int, int], Any]:
     """What a machine says, by key, time and offset: the rows of each key, in the order of time."""
-    objects = defaultdict(machine)
+    objects: dict[str, Any] = defaultdict(machine)
     offsets: dict[tuple[str, int], int] = defaultdict(int)
     found = {}
     for time, user, x in sorted(rows, key=lambda row: row[0]):
@@ -168,9 +170,7 @@ def test_rows_in_order_and_late_rows_say_what_a_loop_says(seed: int, text: str) 
 @pytest.mark.parametrize("text", [TEXT, WHOLE])
 @pytest.mark.parametrize("lateness", [None, "30s"])
 @pytest.mark.parametrize("seed", range(3))
-def test_any_batches_and_snapshots_between_them(
-    seed: int, lateness: str | None, text: str
-) -> None:
+def test_any_batches_and_snapshots_between_them(seed: int, lateness: str | None, text: str) -> None:
     rows = log(seed + 10, 60)
     come = rows if lateness is None else late(rows, seed)
     chance = random.Random(seed)
@@ -236,7 +236,7 @@ def test_a_dictionary_of_machines_is_a_policy_for_each(tmp_path: Path) -> None:
 class Failing(seen.Count):
     """Fails where it is told to."""
 
-    columns = {"x": int, "what": str}
+    columns: ClassVar = {**seen.Count.columns, "what": str}
 
     def step(self, row: dict[str, Any]) -> Any:
         if row["what"] == "step":
@@ -288,7 +288,7 @@ def test_a_row_that_a_machine_refuses_can_be_left_out() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('stream s = machine(x)', "expected the class of the machine"),
+        ("stream s = machine(x)", "expected the class of the machine"),
         ('stream s = machine("seen", x)', "expected the class of the machine"),
         ('stream s = machine("seen:Count")', "expected ',' and what the rows have"),
         ('stream s = machine("seen:Count", x, x)', "machine Count takes one argument, x, not 2"),
@@ -347,7 +347,8 @@ def evaluated(of: StreamProgram, rows: list[tuple[int, int, int]]) -> list[bool]
     times, numbers, values = zip(*rows, strict=True)
     batch = pa.record_batch({"x": pa.array(values, pa.int64())})
     answers = of.evaluate(batch, np.array(times, np.int64), np.array(numbers, np.uint32))
-    return answers["calm"].to_pylist()
+    found: list[bool] = answers["calm"].to_pylist()
+    return found
 
 
 def test_traces_whose_objects_are_as_new_are_settled() -> None:
@@ -374,7 +375,7 @@ def test_a_batch_is_undone() -> None:
 
 def test_damaged_states_are_no_states() -> None:
     states = MachineStates("machine Calm", seen.Calm)
-    states.step(7, {"x": 9})
+    states.ready(7)({"x": 9})
     snapshot = states.snapshot()
     assert snapshot == b'[[7,{"list":[9]}]]'
     for damaged in (b"", b"{}1", b"[[7]]", b'[["a",1]]', b"[[1,[2]]]", b'[[1,{"a":1,"b":2}]]'):
