@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING
 
 from mtlmon.checking.bounds import bounds_of, guessed_schema
 from mtlmon.cli.checking import log_schema
-from mtlmon.cli.option_groups import add_pattern_option, add_policy_option, add_unit_options
+from mtlmon.cli.option_groups import (
+    add_machines_option,
+    add_pattern_option,
+    add_policy_option,
+    add_unit_options,
+)
 from mtlmon.cli.parser import Parser, add_help_options, take_policy_files
 from mtlmon.cli.terminal import show
 from mtlmon.engine.memory_limit import size_text
@@ -309,6 +314,7 @@ def make_parser() -> Parser:
     )
     add_policy_option(parser, "FILE")
     add_unit_options(parser)
+    add_machines_option(parser)
     add_pattern_option(parser)
     add_help_options(parser)
     return parser

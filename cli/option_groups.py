@@ -11,6 +11,7 @@ from mtlmon.run.option_values import (
     constant_setting,
     end_time,
     idle_time,
+    machine_module,
     memory,
     natural,
     null_values,
@@ -64,6 +65,7 @@ def add_formula_options(group: argparse._ArgumentGroup) -> None:
     )
     add_policy_option(group, "FORMULA_FILE")
     add_unit_options(group)
+    add_machines_option(group)
     group.add_argument(
         "--explain-formula",
         action="store_true",
@@ -107,6 +109,18 @@ def add_set_option(group: argparse._ActionsContainer) -> None:
         metavar="NAME=CONSTANT",
         help="the value of a constant that the policy file declares: --set limit=30; if several "
         "files declare it, --set web:limit=30 sets that of web.mtl",
+    )
+
+
+def add_machines_option(group: argparse._ActionsContainer) -> None:
+    """Add the option that lets policies use classes of Python."""
+    group.add_argument(
+        "--machines",
+        action="append",
+        type=machine_module,
+        metavar="MODULE",
+        help="import a module of Python, whose classes policies can then use as machines: "
+        'stream s: int = machine("MODULE:Class", column); without this, policies run no code',
     )
 
 

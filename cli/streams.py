@@ -15,6 +15,7 @@ from mtlmon.cli.option_groups import (
     add_end_option,
     add_error_option,
     add_late_options,
+    add_machines_option,
     add_memory_option,
     add_pattern_option,
     add_policy_option,
@@ -410,6 +411,7 @@ def add_options(parser: Parser) -> None:
     add_cell_options(parser)
     add_column_options(parser)
     add_unit_options(parser)
+    add_machines_option(parser)
     add_late_options(parser)
     parser.add_argument("--sort", action="store_true", help="sort rows by time first")
     add_end_option(parser)

@@ -157,6 +157,7 @@ if TYPE_CHECKING:
     from mtlmon.policy.predicates import numbers as predicates_numbers
     from mtlmon.policy.predicates import operators as predicates_operators
     from mtlmon.policy.predicates import own_aggregates as predicates_own_aggregates
+    from mtlmon.policy.predicates import own_machines as predicates_own_machines
     from mtlmon.policy.predicates.checking import Checked, check
     from mtlmon.policy.predicates.compiling import CompiledExpressions
     from mtlmon.policy.predicates.conversions import FUNCTIONS as CONVERSION_FUNCTIONS
@@ -382,6 +383,7 @@ if TYPE_CHECKING:
     from mtlmon.streams.late_ticks import Queue, TickChanges, TickRows
     from mtlmon.streams.named_rows import Names
     from mtlmon.streams.named_rows import Rows as NamedRows
+    from mtlmon.streams.own_machines import MachineStates
     from mtlmon.streams.program import StreamProgram
     from mtlmon.streams.successive import SuccessiveStreams
     from mtlmon.streams.ticking import Ticks

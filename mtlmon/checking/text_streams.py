@@ -158,6 +158,8 @@ class TextStreams:
                     self.skipped += len(error.rows)
                     continue
                 self._set_error(f"time-stamp {times[error.rows[0]]}", error.reason, "events")
+                assert self.error is not None
+                self.error.__cause__ = error.__cause__
                 last = error.rows[0]
             except TickError as error:
                 if self._has_left_out(error):
@@ -195,7 +197,7 @@ class TextStreams:
             except TickError as error:
                 if not self._has_left_out(error):
                     assert self.error is not None
-                    raise self.error from None
+                    raise self.error from self.error.__cause__
             else:
                 yield _with_computed(TextBatch(b"", b"", self._atoms), found)
                 return

@@ -399,6 +399,9 @@ def read_stream(
     Raises:
         FormulaError: the expression or a clause is not valid.
     """
+    # imported here, as only files with streams need it
+    from mtlmon.policy.predicates import operators as ops
+
     written = clauses.expression()
     per: list[tuple[Expression, str | None]] = []
     if clauses.take("per"):
@@ -431,6 +434,14 @@ def read_stream(
     order = "per, on, every, from, until"
     clauses.require_end(f"an operator or the end (clauses come in this order: {order})")
     value = scope.resolved(written, parameters=parameters)
+    if value.operator is ops.MACHINE and kind is not None:
+        if kind == "time":
+            hint = "declare an int, float, bool or text"
+            raise clauses.error("a machine gives no times", hint)
+        from mtlmon.policy.predicates.kinds import DECLARED
+        from mtlmon.policy.predicates.own_machines import giving
+
+        value = giving(value, DECLARED[kind])
     return Stream(name, value, kind, tuple(per), clock, ends["from"], ends["until"], place)
 
 

@@ -498,7 +498,9 @@ class _Finder:
             word = node.aggregate.word.lower()
         else:
             word = operator.word
-        if operator is ops.WINDOW_OWN:
+        if operator is ops.MACHINE:
+            result = self.slots.new(_OF_SIGNATURE[node.machine.kind.name])
+        elif operator is ops.WINDOW_OWN:
             own = node.window.own
             self.all_are(operands, ORDERED)
             result = self.slots.new(*([] if own is None else [_OF_SIGNATURE[own.kind.name]]))

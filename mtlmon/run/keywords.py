@@ -201,6 +201,7 @@ _OF_COMMAND = {
     "follow": "is the command's",
     "explain_formula": "is the command's: see Formula.explain",
     "policy": "is the first argument",
+    "machines": "is the command's: call mtlmon.streams.register_machine with each class",
 }
 """Why an option of the command is not one of `mtlmon.check`."""
 

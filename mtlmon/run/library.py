@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from html import escape
 from typing import TYPE_CHECKING, Any, Unpack, cast
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from mtlmon.checking.counts import PolicyCounts
     from mtlmon.policy import PolicyFile
+    from mtlmon.policy.predicates.own_machines import Machine
     from mtlmon.run.host import Counting, Judging
     from mtlmon.run.keywords import CheckOptions
     from mtlmon.run.running import Steps
@@ -38,7 +39,14 @@ if TYPE_CHECKING:
     from mtlmon.tables.formats.files import Tables
     from mtlmon.tables.violations import Judged
 
-    Policies = PolicyFile | Formula | str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+    Policies = (
+        PolicyFile
+        | Formula
+        | str
+        | os.PathLike[str]
+        | Sequence[str | os.PathLike[str]]
+        | Mapping[str, type[Machine]]
+    )
 
 __all__ = ["Program", "Run", "advised", "check", "run_of", "started", "with_events"]
 
@@ -402,7 +410,8 @@ def check(
 
     Args:
         policies: the text of a policy file or a formula, a `Formula`, a `PolicyFile`, the path of
-            a file as a `pathlib.Path`, or a list of paths.
+            a file as a `pathlib.Path`, a list of paths, or a dictionary of machines by the names of
+            policies: see `mtlmon.streams.register_machine`.
         events: the log: a path, a pattern of paths, a directory, or `-` for standard input, which
             may be text, CSV, JSON lines, Parquet or Arrow, as the command reads them; a table or
             data frame of pyarrow, pandas or polars, or what else has `__arrow_c_stream__`; or a
@@ -505,6 +514,10 @@ def _given_policies(
     from mtlmon.policy import PolicyFile
     from mtlmon.policy.several import require_different, require_no_path
 
+    if isinstance(policies, Mapping):
+        from mtlmon.policy.predicates.own_machines import machine_policies
+
+        return None, spec.having(formula=machine_policies(policies))
     if isinstance(policies, Formula) and (text := written_with_conditions(policies)):
         return None, spec.having(formula=text)
     if isinstance(policies, Formula | PolicyFile):
@@ -517,7 +530,7 @@ def _given_policies(
         wrong = next((one for one in paths if not is_path(one)), policies)
         raise TypeError(
             "policies are a text, a Formula, a PolicyFile, the path of a file as a pathlib.Path, "
-            f"or a list of paths; not {wrong!r}"
+            f"a list of paths, or a dictionary of machines; not {wrong!r}"
         )
     if not paths:
         raise RunError("no policies: name a file")

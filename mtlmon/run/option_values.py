@@ -51,6 +51,18 @@ def constant_setting(text: str) -> tuple[str, str]:
     return name, value
 
 
+def machine_module(text: str) -> str:
+    """Import the argument of --machines, so that policies can use its classes."""
+    from mtlmon.errors import MtlmonError
+    from mtlmon.policy.predicates.own_machines import register_module
+
+    try:
+        register_module(text)
+    except MtlmonError as error:
+        raise OptionValueError(str(error)) from error
+    return text
+
+
 def column_names(text: str) -> list[str]:
     """Parse the argument of --key."""
     names = text.split(",")

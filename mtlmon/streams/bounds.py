@@ -213,8 +213,10 @@ def kept_by(
         text = "the value at the last row"
     if period < ROWS:
         return Kept(text, f"{words}, for each instance", None, None, _NO_INSTANCES)
-    if operator is ops.WINDOW_OWN:
-        reason = "the states of aggregates in Python may be of any size"
+    if operator in {ops.WINDOW_OWN, ops.MACHINE}:
+        what = "machines" if operator is ops.MACHINE else "aggregates in Python"
+        reason = f"the states of {what} may be of any size"
+        words = "1 state" if operator is ops.MACHINE else words
         return Kept(text, words, None, None, reason)
     if operator in _KEEP_ALL and kernel.extent.upper < 0:
         reason = f"{operator.word} keeps all values: give its interval an upper bound"

@@ -256,7 +256,7 @@ class Declarations:
             node = stack.pop()
             if node.operator in ops.WINDOWS:
                 period, _ = self._time_points.argument_period(node)
-                if node.operator is ops.WINDOW_INTEGRAL or period != ROWS:
+                if node.operator in {ops.WINDOW_INTEGRAL, ops.MACHINE} or period != ROWS:
                     return False
                 has_window = True
                 continue

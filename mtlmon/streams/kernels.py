@@ -18,6 +18,8 @@ from mtlmon.streams.cells import cell_kind, from_cells, is_set, room_for_results
 from mtlmon.syntax.durations import Duration, DurationInterval
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from mtlmon.policy.predicates.expression import Constant, Expression
@@ -231,6 +233,10 @@ class Kernel:
         if node.operator not in ops.WINDOWS or node.operator is ops.WINDOW_INTEGRAL or upper < 0:
             return None
         return upper
+
+    def argument_of(self, columns: Sequence[pa.Array]) -> pa.Array | None:
+        """Return the argument that some columns are; None if there are none."""
+        return columns[0] if columns else None
 
     def run(
         self,

@@ -178,12 +178,12 @@ class Computer:
             raise EventError(
                 f"at {error.where}: {error.reason}; such ticks cannot be left out where verdicts "
                 "are corrected"
-            ) from None
+            ) from error.__cause__
         except RowError as error:
             raise EventError(
                 f"at time-stamp {stamps[first + error.rows[0]]}: {error.reason}; such rows "
                 "cannot be left out where verdicts are corrected"
-            ) from None
+            ) from error.__cause__
         if first < last:
             for place, array in enumerate(found, self._plain):
                 held[first:last, place] = array

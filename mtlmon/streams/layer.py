@@ -75,7 +75,7 @@ class KernelTask:
     Args:
         result: the name of the column of the results.
         kernel: the kernel.
-        argument: the name of the column of its argument; None if it has none.
+        arguments: the names of the columns of its argument: one, none, or several of a machine.
         argument_period: the time-points of the argument, `ROWS` or a period.
         period: the time-points of the results.
 
@@ -88,7 +88,7 @@ class KernelTask:
         self,
         result: str,
         kernel: Kernel,
-        argument: str | None,
+        arguments: tuple[str, ...],
         argument_period: int = ROWS,
         period: int = ROWS,
     ) -> None:
@@ -96,9 +96,8 @@ class KernelTask:
         self.period = period
         self.argument_period = argument_period
         self.may_be_null = True
-        self.reads = () if argument is None else (argument,)
+        self.reads = arguments
         self._result = result
-        self._argument = argument
         self._repeated: RepeatedTicks | None = None
 
     def repeat_ticks(self) -> None:
@@ -114,8 +113,8 @@ class KernelTask:
             RowError: a sum of integers overflows.
         """
         if self._repeated is not None:
-            assert self._argument is not None
-            found = self._repeated.run(columns[self.argument_period][self._argument], points)
+            (name,) = self.reads
+            found = self._repeated.run(columns[self.argument_period][name], points)
             if self.period != self.argument_period:
                 found = found.take(pa.array(points.common(self.argument_period, self.period)))
             columns[self.period][self._result] = found
@@ -123,7 +122,7 @@ class KernelTask:
         (kernel,) = self.kernels
         rows = points.batch(self.period)
         values = columns[self.argument_period]
-        argument = None if self._argument is None else values[self._argument]
+        argument = kernel.argument_of([values[name] for name in self.reads])
         meeting: Meeting | native.Batch | None
         if points.comes_first(self.argument_period, self.period):
             # A tick sees all rows up to its time.

@@ -1,6 +1,6 @@
 """Streams: windows and offsets over the rows of many traces."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar, final
 
 from typing_extensions import disjoint_base
@@ -120,20 +120,34 @@ class Arena:
     @property
     def held_bytes(self) -> int: ...
 
-class _States(Protocol):
-    """States of a whole program, by slots."""
+class _Saved(Protocol):
+    """States as bytes, by slots."""
 
     def saved(self, slot: int, /) -> bytes: ...
     def load(self, slot: int, state: bytes | None, /) -> object: ...
     def move(self, slot: int, target: int, /) -> object: ...
+
+class _States(_Saved, Protocol):
+    """States of a whole program."""
+
     def compute(
         self, slot: int, group: int, chunk: int, start: int, where: bytes, until: int, /
     ) -> tuple[int, int]: ...
     def cut(self, slot: int, group: int, chunk: int, where: bytes, until: int, /) -> object: ...
 
+@disjoint_base
+class SavedState(Kernel):
+    def __init__(self, states: _Saved) -> None: ...
+
 @final
-class WholeState(Kernel):
+class WholeState(SavedState):
     def __init__(self, states: _States) -> None: ...
+
+@final
+class MachineState(SavedState):
+    def step_rows(
+        self, batch: Batch, rows: Iterable[dict[str, Any]], answers: list[Any]
+    ) -> None: ...
 
 @final
 class RoundHistory:

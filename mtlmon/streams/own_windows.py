@@ -16,11 +16,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mtlmon.errors import MtlmonError, RowError, SnapshotError
+from mtlmon.errors import RowError, SnapshotError
 from mtlmon.policy.predicates.columns import column_type
-from mtlmon.policy.predicates.integers import fits
 from mtlmon.policy.predicates.machine_code import constant_as
 from mtlmon.streams.kernels import Kernel, Meeting
+from mtlmon.streams.own_values import OwnError, call, from_plain, is_of_kind, plain
 from mtlmon.syntax.report import shorten
 
 if TYPE_CHECKING:
@@ -41,10 +41,6 @@ _SHOWN_WIDTH = 60
 _ROW_BYTES = 200
 # Rows that have left are dropped once there are so many.
 _DROPPED = 32
-
-
-class _Failure(Exception):
-    """That a function of an aggregate has failed, and how."""
 
 
 class _State(NamedTuple):
@@ -88,6 +84,8 @@ class OwnWindow:
         lower: how old rows are at least, in units of time.
         upper: how old they are at most; -1 for no limit.
     """
+
+    can_be_by_trace = False
 
     def __init__(self, aggregate: OwnAggregate, lower: int, upper: int) -> None:
         self._aggregate = aggregate
@@ -153,12 +151,7 @@ class OwnWindow:
         return self._call("combine", self._aggregate.combine, one, other)
 
     def _call(self, what: str, function: Callable[..., Any], *arguments: Any) -> Any:
-        try:
-            return function(*arguments)
-        except Exception as error:
-            reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-            text = f"{what} of aggregate {self._aggregate.name} has failed with {reason}"
-            raise _Failure(shorten(" ".join(text.split()), 4 * _SHOWN_WIDTH)) from error
+        return call(f"{what} of aggregate {self._aggregate.name}", function, *arguments)
 
     def _touched(self, number: int) -> _Trace:
         """The trace with a number, which will be changed."""
@@ -265,49 +258,28 @@ class OwnWindow:
             self._clock, traces = json.loads(snapshot)
             for number, rows, places, fronts, back in traces:
                 trace = self._traces[number] = _Trace()
-                trace.rows = [(int(time), _value(state)) for time, state in rows]
+                trace.rows = [(int(time), from_plain(state)) for time, state in rows]
                 front: _Front = None
                 for state in reversed(fronts):
-                    front = (_value(state), front)
+                    front = (from_plain(state), front)
                 left, middle, entered = places
                 if not 0 <= left <= middle <= entered <= len(trace.rows):
                     raise ValueError("a window that is not among its rows")
                 if len(fronts) not in (0, middle - left):
                     raise ValueError("too many states")
-                trace.state = _State(left, middle, entered, front, _value(back))
+                trace.state = _State(left, middle, entered, front, from_plain(back))
         except (ValueError, TypeError, KeyError) as error:
             raise SnapshotError(f"the snapshot is of another aggregate: {error}") from None
         self._marked_clock = self._clock
 
     def _plain(self, state: Any) -> Any:
         """A state for JSON."""
-        if state is None or isinstance(state, bool | int | float | str):
-            return state
-        if isinstance(state, tuple | list):
-            kind = "tuple" if isinstance(state, tuple) else "list"
-            return {kind: [self._plain(one) for one in state]}
-        if isinstance(state, dict) and all(isinstance(key, str) for key in state):
-            return {"dict": [[key, self._plain(one)] for key, one in state.items()]}
-        raise MtlmonError(
-            f"a state of aggregate {self._aggregate.name} is of type {type(state).__name__}, but "
-            "snapshots need plain values: numbers, texts, tuples, lists, dictionaries by texts"
-        )
+        return plain(state, f"aggregate {self._aggregate.name}")
 
     @property
     def held_bytes(self) -> int:
         """About how many bytes the state takes."""
         return sum(_ROW_BYTES * (1 + len(trace.rows)) for trace in self._traces.values())
-
-
-def _value(plain: Any) -> Any:
-    """The state that JSON stands for."""
-    if not isinstance(plain, dict):
-        return plain
-    ((kind, items),) = plain.items()
-    if kind == "dict":
-        return {key: _value(one) for key, one in items}
-    found = [_value(one) for one in items]
-    return tuple(found) if kind == "tuple" else found
 
 
 class OwnKernel(Kernel):
@@ -341,7 +313,7 @@ class OwnKernel(Kernel):
                 continue
             try:
                 states.append(None if value is None else (window.lifted(value),))
-            except _Failure as failure:
+            except OwnError as failure:
                 index = len(states)
                 raise self._error(failure, index, is_of_argument=True) from failure.__cause__
         results: list[Any] = []
@@ -352,7 +324,7 @@ class OwnKernel(Kernel):
             if is_result:
                 try:
                     results.append(self._checked(window.get(time_stamp, number)))
-                except _Failure as failure:
+                except OwnError as failure:
                     raise self._error(failure, len(results)) from failure.__cause__
         found = pa.array(results, column_type(self.found_kind))
         if self._default is None:
@@ -363,23 +335,15 @@ class OwnKernel(Kernel):
 
     def _checked(self, result: Any) -> Any:
         """A result, which must be of the declared type."""
-        name = self.found_kind.name
-        if result is None or (name == "boolean" and isinstance(result, bool)):
+        if is_of_kind(result, self.found_kind):
             return result
-        if not isinstance(result, bool):
-            if name == "integer" and isinstance(result, int) and fits(result):
-                return result
-            if name == "float" and isinstance(result, int | float):
-                return float(result)
-            if name == "text" and isinstance(result, str):
-                return result
         own = self.node.window.own
         assert own is not None
-        raise _Failure(
+        raise OwnError(
             f"lower of aggregate {own.name} gives {result!r}, which is not {own.kind.words}"
         )
 
-    def _error(self, failure: _Failure, index: int, *, is_of_argument: bool = False) -> RowError:
+    def _error(self, failure: OwnError, index: int, *, is_of_argument: bool = False) -> RowError:
         reason = f"{shorten(str(self.node), _SHOWN_WIDTH)}: {failure}"
         error = RowError(reason, rows=(index,))
         error.is_of_argument = is_of_argument

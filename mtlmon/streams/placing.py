@@ -19,6 +19,7 @@ from mtlmon.streams.instance_placing import InstancePlacer
 from mtlmon.streams.kernels import Kernel
 from mtlmon.streams.layer import ChoiceTask, KernelTask
 from mtlmon.streams.layer_columns import Placed, read, standing_for, with_operands
+from mtlmon.streams.own_machines import MachineKernel
 from mtlmon.streams.own_windows import OwnKernel
 from mtlmon.streams.waiting import chosen_value
 
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
     from mtlmon.streams.declarations import Declarations, Name
     from mtlmon.streams.layer import Task
     from mtlmon.streams.layer_columns import LayerColumns
+
+
+_KERNELS = {ops.WINDOW_OWN: OwnKernel, ops.MACHINE: MachineKernel}
 
 
 class Placer:
@@ -131,19 +135,29 @@ class Placer:
         replaced = with_operands(node, operands)
         if (period, replaced) not in self._columns.known:
             kinds_of = self._columns.kinds(replaced, origin, self._columns.schema)
-            argument, layer, kind = None, self.instances.first_layer(period), kinds.NULL
+            arguments: list[str] = []
+            layer, kind = self.instances.first_layer(period), kinds.NULL
             for operand in operands:
-                argument, layer = self._columns.column(operand, origin, argument_period)
+                argument, own_layer = self._columns.column(operand, origin, argument_period)
+                arguments.append(argument)
+                layer = max(layer, own_layer)
                 kind = kinds_of[id(operand.expression)]
+            if node.operator is ops.MACHINE:
+                # it keeps objects, and no value of an argument
+                kind = kinds.NULL
+                if argument_period != period:
+                    hint = "declare it: stream NAME = machine(...), and read NAME.hold()"
+                    message = "a machine has values where its rows are, and not at ticks"
+                    raise error_at(origin, node, message, hint)
             try:
-                make = OwnKernel if node.operator is ops.WINDOW_OWN else Kernel
+                make = _KERNELS.get(node.operator, Kernel)
                 # changes are not so far apart as the ticks of a period, which panes are for
                 own_period = 0 if period >= CHANGES else self._declared.period_of(period)
                 kernel = make(node, kind, kinds_of[id(replaced)], extent, self._texts, own_period)
             except NotPossible as error:
                 raise error_at(origin, node, str(error)) from None
             column = self._columns.new_column(column_type(kernel.kind))
-            task = KernelTask(column, kernel, argument, argument_period, period)
+            task = KernelTask(column, kernel, tuple(arguments), argument_period, period)
             if node.operator is ops.LAST and argument_period > ROWS:
                 (read_at_ticks,) = node.operands
                 task.may_be_null = self._declared.may_be_null(read_at_ticks, None)

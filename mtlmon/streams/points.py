@@ -355,7 +355,9 @@ class Points:
             rows = tuple(int(places[row]) for row in rows)
         else:
             return frame, error
-        return ROWS, RowError(error.reason, rows=rows, atom=error.atom)
+        found = RowError(error.reason, rows=rows, atom=error.atom)
+        found.__cause__ = error.__cause__
+        return ROWS, found
 
     def meeting(self, argument: int, result: int) -> Meeting | None:
         """Return the time-points of an argument and of results; None if they are the same."""

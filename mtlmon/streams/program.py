@@ -310,7 +310,7 @@ class StreamProgram:
         """Raise the error of the rows or the tick of a batch at which integers overflow."""
         if self.is_by_trace:
             # there is no state to go back to
-            raise refused.error from None
+            raise refused.error from refused.error.__cause__
         while refused.has_memory or refused.period != ROWS:
             # It overflows if no earlier row does, which would have been left out before.
             self.undo()
@@ -327,14 +327,15 @@ class StreamProgram:
             else:
                 self.undo()
                 error = refused.error
+                cause = error.__cause__
                 if period == ROWS:
-                    raise RowError(error.reason, rows=(index,), atom=error.atom) from None
+                    raise RowError(error.reason, rows=(index,), atom=error.atom) from cause
                 place, time_stamp, number = points_of.tick(period, index)
                 raise TickError(
                     error.reason, place=place, time_stamp=time_stamp, number=number
-                ) from None
+                ) from cause
         self.undo()
-        raise refused.error from None
+        raise refused.error from refused.error.__cause__
 
     def leave_out(self, error: TickError) -> None:
         """Leave out the tick or the rows of an error, which have not been evaluated yet."""

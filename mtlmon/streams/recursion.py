@@ -147,11 +147,10 @@ class Recursion(MachineCode):
         self._own_kinds: dict[str, Kind] = {}
         self._infer()
         for memory in memories:
-            own = memory.node.window.own if memory.node.operator is ops.WINDOW_OWN else None
-            if own is not None:
+            window = memory.node.window if memory.node.operator in ops.WINDOWS else None
+            if window is not None and (own := window.own or window.machine) is not None:
                 raise NotPossible(
-                    f"aggregate {own.name} is of Python, so it cannot be of a stream that reads "
-                    "itself"
+                    f"{own.name} is of Python, so it cannot be of a stream that reads itself"
                 )
         self._kernels = [
             Kernel(

@@ -218,7 +218,7 @@ class Memories:
         argument_period: int,
     ) -> Expression:
         """Add a memory, if it is new, and return what reads its results; see `Memory`."""
-        (argument,) = whole.operands or (whole,)
+        argument = whole.operands[0] if whole.operands else whole
         is_at_ticks = period == argument_period > ROWS
         if is_at_ticks and node.operator in {ops.AT, ops.HOLD}:
             self._last(node, argument, None, origin, period)

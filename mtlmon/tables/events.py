@@ -765,7 +765,7 @@ class TableEvents(BatchReader[EventBatch], NotCopied):
             except TickError as refused:
                 if not self._check.has_left_out(rows, refused, self._keys.key_of(refused)):
                     assert rows.error is not None
-                    raise rows.error from None
+                    raise rows.error from rows.error.__cause__
                 streams.leave_out(refused)
             else:
                 break
@@ -881,7 +881,7 @@ class TableEvents(BatchReader[EventBatch], NotCopied):
             raise MtlmonError(
                 f"at time-stamp {np.sort(stamps)[error.rows[0]]}: {error.reason}; such rows cannot "
                 "be left out where verdicts are corrected"
-            ) from None
+            ) from error.__cause__
 
     def _set_computed(self, rows: UsableRows, found: Computed) -> None:
         rows.letters.of_traces = [

@@ -256,7 +256,7 @@ class Conditions:
             computed = self._streams.evaluate(rows, stamps, [np.array(numbers, np.uint32)])
         except RowError as error:
             number = self._count + error.rows[0]
-            raise TraceError(f"event {number}: {error.reason}") from None
+            raise TraceError(f"event {number}: {error.reason}") from error.__cause__
         except MtlmonError as error:
             raise error.with_traceback(None) from None
         (found,), (shown,) = computed.atoms, computed.shown

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from mtlmon.errors import FormulaError, MtlmonError
@@ -12,9 +13,10 @@ from mtlmon.syntax.parser import parse
 
 if TYPE_CHECKING:
     from mtlmon.policy import Policy, PolicyFile
+    from mtlmon.policy.predicates.own_machines import Machine
     from mtlmon.testing.policy_parameters import PolicyParameter
 
-    Asserted = Formula | str | PolicyFile | PolicyParameter
+    Asserted = Formula | str | PolicyFile | PolicyParameter | Mapping[str, type[Machine]]
 
 __all__ = ["Subject", "read_formula", "read_subject"]
 
@@ -69,7 +71,8 @@ def read_subject(
 
     Args:
         formula: a `Formula`, a text that `parse` accepts, a formula with conditions, a policy file
-            with one policy, as a text or as it has been read, or one of `policies()`.
+            with one policy, as a text or as it has been read, one of `policies()`, or a dictionary
+            of one machine.
         unit: the unit of the time-stamps.
         default_unit: the unit of the time-stamps if nothing says another.
 
@@ -78,6 +81,10 @@ def read_subject(
         MtlmonError: the text has several policies, or needs a whole log.
     """
     __tracebackhide__ = True
+    if isinstance(formula, Mapping):
+        from mtlmon.policy.predicates.own_machines import machine_policies
+
+        formula = machine_policies(formula)
     if not isinstance(formula, (Formula, str)):
         from mtlmon.policy import PolicyFile
 

@@ -14,9 +14,13 @@ if TYPE_CHECKING:
     from _pytest.mark.structures import ParameterSet
 
 
+def _needs_spark(name: str) -> bool:
+    return name.startswith("spark") or name == "machines.md"
+
+
 def _page(name: str) -> ParameterSet:
     """The pages about Spark are run where the one session is."""
-    marks = [pytest.mark.xdist_group("spark")] if name.startswith("spark") else []
+    marks = [pytest.mark.xdist_group("spark")] if _needs_spark(name) else []
     return pytest.param(name, marks=marks)
 
 
@@ -27,8 +31,10 @@ def test_code_of_a_page(
     monkeypatch: pytest.MonkeyPatch,
     request: pytest.FixtureRequest,
 ) -> None:
-    if page.startswith("spark"):
+    if _needs_spark(page):
         request.getfixturevalue("spark")
     monkeypatch.chdir(tmp_path)
+    # as for somebody who calls Python there
+    monkeypatch.syspath_prepend(tmp_path)
     complaints = list(pages.run(page))
     assert not complaints, "\n".join(complaints)

@@ -27,6 +27,7 @@ from tests.doors import (
     parse_prefix,
 )
 from tests.doors import predicates_operators as ops
+from tests.doors import predicates_own_machines as own_machines
 
 _WORDS = [*"xyT", *ops.AGGREGATES, *ops.FUNCTIONS, *ops.OFFSETS, *KEYWORDS, *CLAUSES]
 _NAMES = st.sampled_from(
@@ -75,6 +76,11 @@ def _applied(draw: st.DrawFn, operands: st.SearchStrategy[Expression]) -> Expres
     if operator in {ops.IN, ops.NOT_IN}:
         values = st.lists(_CONSTANTS.filter(lambda value: value is not None), min_size=1)
         return Expression(operator, taken, tuple(draw(values)))
+    if operator is ops.MACHINE:
+        columns_of = (one.name if one.operator in ops.COLUMNS else str(one) for one in taken)
+        name = draw(st.sampled_from(["a:B", "a.b:C.d.<locals>.E"]))
+        machine = own_machines.OwnMachine(name, tuple(columns_of))
+        return Expression(operator, taken, Window(Interval.FULL, machine=machine))
     if operator in ops.WINDOWS:
         interval = draw(_INTERVALS)
         default = draw(_CONSTANTS) if arity else None

@@ -455,7 +455,7 @@ class _Trace:
         ]
 
     def aggregate(self, node: Expression, place: int, instance: Instance | None) -> Any:
-        interval, parameters, default, _ = node.window
+        interval, parameters, default, *_ = node.window
         bounds = interval.lower, interval.upper
         if node.operator.name == "COUNT_ROWS":
             values: list[Any] = [

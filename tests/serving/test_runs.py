@@ -62,6 +62,18 @@ def asked(action: str, policy: str, log: str, *arguments: str, **more: object) -
     return serving_work.answer(request, parse_arguments(arguments))
 
 
+def test_machines_of_a_file_are_not_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "owned.py").write_text("open('imported', 'w')")
+    monkeypatch.chdir(tmp_path)
+    policy = 'stream s: bool = machine("owned:Machine", ts)\npolicy p: s\n'
+    (problem,) = found(policy, "ts\n1\n", "--format", "csv").problems
+    assert "there is no machine owned:Machine" in problem.message
+    assert not (tmp_path / "imported").exists()
+
+
 def row(verdict: Verdict) -> tuple[object, ...]:
     return verdict.key, verdict.time_stamp, verdict.offset, verdict.value, verdict.line
 

@@ -150,13 +150,29 @@ def test_errors_of_functions_are_errors_of_rows() -> None:
         streams.compile("stream s = wrong[0,5](x)", TABLE.schema).evaluate(TABLE)
 
 
+def test_late_rows_take_their_places() -> None:
+    rows = [(1, "a", 3), (5, "a", 90), (2, "b", 7), (4, "a", 50), (3, "b", 60), (9, "a", 1)]
+    text = "key k\npolicy p: total[0,4](i) % 5 < 3"
+
+    def verdicts(some: list[tuple[int, str, int]], **options: Any) -> dict[Any, Any]:
+        columns = zip(("ts", "k", "i"), map(list, zip(*some, strict=True)), strict=True)
+        found = {}
+        for one in mtlmon.check(text, pa.table(dict(columns)), **options):
+            found[one["k"], one["time"], one["offset"]] = one["verdict"]
+        return found
+
+    corrected = verdicts(rows, lateness=9)
+    assert corrected == verdicts(sorted(rows, key=lambda row: row[0]))
+    assert set(corrected.values()) == {True, False}
+
+
 def test_states_are_plain_values() -> None:
     streams.register_aggregate("distinct_texts", lambda x: {x}, lambda a, b: a | b, len)
     texts = Texts({}, ["distinct_texts[0,5](i)"])
     own = texts.program()
     batch = pa.RecordBatch.from_pylist([{"i": 1}], SCHEMA)
     own.evaluate(batch, np.array([1], np.int64))
-    with pytest.raises(MtlmonError, match="is of type set, but snapshots need plain values"):
+    with pytest.raises(MtlmonError, match="of type set, but states are plain values"):
         own.snapshot()
 
 

@@ -17,6 +17,7 @@ from mtlmon.policy.predicates.expression import (
 )
 from mtlmon.policy.predicates.hints import (
     FORMULA_IN_EXPRESSION,
+    MACHINE_HINT,
     NO_FUNCTION,
     OFFSET_HINTS,
     call_hint,
@@ -39,11 +40,13 @@ from mtlmon.policy.predicates.lexer import (
     is_temporal_word,
 )
 from mtlmon.policy.predicates.own_aggregates import registered
+from mtlmon.policy.predicates.own_machines import OwnMachine, registered_machine
 from mtlmon.policy.predicates.precedence import PrecedenceParser
 from mtlmon.policy.predicates.printer import column_text
 from mtlmon.syntax.bounds import read_bound, read_interval
 from mtlmon.syntax.cursor import Cursor
 from mtlmon.syntax.formula import Span
+from mtlmon.syntax.interval import Interval
 from mtlmon.syntax.lexer import INVALID, NUMBER
 from mtlmon.syntax.operators import SMALL_WORDS
 
@@ -53,7 +56,6 @@ if TYPE_CHECKING:
     from mtlmon.policy.predicates.operators import Operator
     from mtlmon.policy.predicates.own_aggregates import OwnAggregate
     from mtlmon.syntax.durations import Duration
-    from mtlmon.syntax.interval import Interval
 
 CONSTANTS = {"true": True, "false": False, "null": None}
 """The value of each word that is a constant."""
@@ -66,6 +68,8 @@ _GO_ON = frozenset({"then", "else", "over"})
 # An interval, or a bound, up to the bracket or comma that ends it, with comments.
 _INTERVAL = re.compile(r"\[(?:/\*(?s:.)*?\*/|#[^\n]*|[^])])*[])]?")
 _BOUND = re.compile(r"(?:/\*(?s:.)*?\*/|#[^\n]*|[^,)])*")
+# The class of a machine, also of one that a function defines.
+_CLASS = re.compile(r"\w[\w.]*:\w[\w.<>]*")
 
 
 class CallParser(PrecedenceParser):
@@ -143,6 +147,9 @@ class CallParser(PrecedenceParser):
     def open_call(self, token: Token) -> None:
         """Begin a call of a function, or of an aggregate over instances."""
         name = str(token.value)
+        if name == ops.MACHINE.word:
+            self.open_machine(token)
+            return
         function = ops.FUNCTIONS.get(name)
         if function is None and name in ops.OVER_WORDS:
             function = ops.AGGREGATES[name]
@@ -154,6 +161,25 @@ class CallParser(PrecedenceParser):
             if function in ops.WINDOWS:
                 raise self.error(f"{name} has no window", token, without_window(name))
             raise self.error(count_message(function, 0), self.token, call_hint(function))
+
+    def open_machine(self, token: Token) -> None:
+        """Begin a call of a machine, and read the name of its class."""
+        self.index += 2
+        named = self.token
+        if named.kind != TEXT or not _CLASS.fullmatch(str(named.value)):
+            raise self.expected("the class of the machine", MACHINE_HINT)
+        self.index += 1
+        if self.token.kind != ",":
+            raise self.expected("',' and what the rows have", MACHINE_HINT)
+        self.index += 1
+        self.open(Token(token.kind, token.start, named.end, named.value), ops.MACHINE)
+
+    def close_machine(self, arguments: tuple[Expression, ...]) -> None:
+        """Close a call of a machine."""
+        name = str(self.waiting[-1].token.value)
+        columns = tuple(one.name if one.operator in ops.COLUMNS else str(one) for one in arguments)
+        machine = OwnMachine(name, columns, made_by=registered_machine(name))
+        self.close_call(arguments, ops.MACHINE, Window(Interval.FULL, machine=machine))
 
     def open_window(self, token: Token) -> bool:
         """Begin a call of an aggregate; return whether it is complete, as `count[0,5]()` is."""
@@ -230,6 +256,9 @@ class CallParser(PrecedenceParser):
             hint = "write a list of values after in, as in lane in (1, 2)"
             raise self.error("',' is outside a list or a function", token, hint)
         function = call.opened
+        if function is ops.MACHINE:
+            self.index += 1
+            return True
         if function in ops.WINDOWS:
             if call.interval is None:
                 name = function.word
@@ -308,6 +337,9 @@ class CallParser(PrecedenceParser):
             self.starts[-1], self.bare[-1] = opening.token.start, ops.OPERAND
             return
         arguments = self.arguments()
+        if function is ops.MACHINE:
+            self.close_machine(arguments)
+            return
         if function in ops.WINDOWS:
             if opening.interval is None:
                 name = function.word

@@ -178,6 +178,11 @@ class _Checker(Requirements):
             return self.instance(node)
         if operator is ops.COUNT_ROWS:
             return kinds.INTEGER
+        if operator is ops.MACHINE:
+            for operand in node.operands:
+                if self.kinds[id(operand)].name == "other":
+                    return self.unusable(operand)
+            return node.machine.kind
         (operand,) = node.operands
         if operator in ops.OFFSETS.values():
             if self.kinds[id(operand)].name == "other":

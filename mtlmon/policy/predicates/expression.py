@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from mtlmon.policy.predicates.operators import Operator
     from mtlmon.policy.predicates.own_aggregates import OwnAggregate
+    from mtlmon.policy.predicates.own_machines import OwnMachine
     from mtlmon.syntax.durations import Duration
     from mtlmon.syntax.formula import Span
     from mtlmon.syntax.interval import Interval
@@ -29,12 +30,14 @@ class Window(NamedTuple):
         default: the value where nothing is in the window; None is null, and for `count`,
             `distinct`, `any` and `all` what they are of nothing.
         own: the aggregate, if a program defines it.
+        machine: for a machine, which one it is; its interval has all rows.
     """
 
     interval: Interval
     parameters: tuple[Constant, ...] = ()
     default: Constant = None
     own: OwnAggregate | None = None
+    machine: OwnMachine | None = None
 
 
 class Offset(NamedTuple):
@@ -239,6 +242,13 @@ class Expression:
         """The value of an aggregate."""
         assert isinstance(self.value, Window)
         return self.value
+
+    @property
+    def machine(self) -> OwnMachine:
+        """The machine that is called."""
+        machine = self.window.machine
+        assert machine is not None
+        return machine
 
     @property
     def offset(self) -> Offset:

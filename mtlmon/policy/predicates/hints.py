@@ -48,6 +48,9 @@ FORMULA_IN_EXPRESSION = (
 )
 """The hint for an operator of formulas inside an expression."""
 
+MACHINE_HINT = 'as in machine("module:Class", column)'
+"""How a machine is written."""
+
 OFFSET_HINTS = {
     LAST: "as in x.last(), x.last(2) or x.last(or: 0)",
     NEXT: "as in x.next(), x.next(2) or x.next(or: 0)",

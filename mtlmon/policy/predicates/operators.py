@@ -196,6 +196,8 @@ LINEAR = "linear"
 """The parameter of an integral of the lines between values, which do not hold then."""
 WINDOW_OWN = _aggregate("own aggregate")
 """An aggregate that a program defines, `Window.own`."""
+MACHINE = Operator("MACHINE", "machine", ANY_NUMBER, OPERAND)
+"""A machine that a program defines, `Window.machine`: `machine("module:Class", x)`."""
 COUNT_ROWS = Operator("COUNT_ROWS", "count", 0, OPERAND)
 """`count[0,5m]()`, the number of rows."""
 
@@ -278,7 +280,7 @@ AGGREGATES = {
 }
 """The aggregate with one argument for each word."""
 
-WINDOWS = frozenset({*AGGREGATES.values(), COUNT_ROWS, WINDOW_OWN})
+WINDOWS = frozenset({*AGGREGATES.values(), COUNT_ROWS, WINDOW_OWN, MACHINE})
 """The operators whose value is a `Window`."""
 
 OFFSETS = {offset.word: offset for offset in (LAST, NEXT, AT, HOLD)}

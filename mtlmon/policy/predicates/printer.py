@@ -152,8 +152,11 @@ def _call(node: Expression, unit: str | None) -> list[Expression | str]:
         return [f"{_before_bracket(node.name)}[", *_separated(node.operands), "]"]
     if operator in ops.LOOK_UPS:
         return _look_up(node)
+    if operator is ops.MACHINE:
+        called = f"machine({constant_text(node.machine.name)}"
+        return [called, *(part for one in node.operands for part in (", ", one)), ")"]
     if operator in ops.WINDOWS:
-        interval, parameters, default, own = node.window
+        interval, parameters, default, own, _ = node.window
         word = operator.word if own is None else own.name
         is_word = operator is ops.WINDOW_INTEGRAL
         constants = [f", {one if is_word else constant_text(one)}" for one in parameters]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from mtlmon._core import Monitor
@@ -15,6 +15,7 @@ from mtlmon.policy.clock_errors import refused_changes
 from mtlmon.policy.definitions import Clock
 from mtlmon.policy.needs import changes_in, looked_up_in, needs_of, refuse_first_order
 from mtlmon.policy.policy_file import DEFAULT_TIME
+from mtlmon.policy.predicates.own_machines import Machine, machine_policies
 from mtlmon.policy.predicates.time_points import ROWS, Changes, Waiting, period_in_units
 from mtlmon.policy.several import given_policies
 from mtlmon.relational.analysis import of_run
@@ -28,7 +29,7 @@ from mtlmon.syntax.rewrite import has_durations
 from mtlmon.tables.columns.times import Times
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable
 
     from mtlmon.policy import Policy, Predicate
     from mtlmon.policy.messages import ShownMessage
@@ -37,7 +38,13 @@ if TYPE_CHECKING:
     from mtlmon.tables.looking_up import GivenRelations, KnownLog
 
 PolicyLike: TypeAlias = (
-    str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Formula | Program | PolicyFile
+    str
+    | os.PathLike[str]
+    | Sequence[str | os.PathLike[str]]
+    | Mapping[str, type[Machine]]
+    | Formula
+    | Program
+    | PolicyFile
 )
 """A formula or the content of a policy file as text, the path of such a file, a list of paths, or a
 parsed formula or policy file."""
@@ -420,10 +427,13 @@ def relational_file(
 def _policy_file(policy: object, unit: str | None) -> PolicyFile:
     if isinstance(policy, PolicyFile):
         return policy
+    if isinstance(policy, Mapping):
+        policy = machine_policies(policy)
     if isinstance(policy, str | os.PathLike | list | tuple):
         return given_policies(policy, "<policy>", unit=unit)
     raise TypeError(
-        "a policy is a formula, a policy file, the path of one, or a list of paths, not "
+        "a policy is a formula, a policy file, the path of one, a list of paths, or a dictionary "
+        "of machines, not "
         f"{type(policy).__name__}"
     )
 

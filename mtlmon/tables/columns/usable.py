@@ -533,6 +533,8 @@ class RowCheck:
             return rows.block.error(rows.place(row), name + refused.reason)
 
         self._drop(rows, is_bad, error_at)
+        if rows.error is not None:
+            rows.error.__cause__ = refused.__cause__
 
     def has_left_out(self, rows: UsableRows, refused: TickError, key: str) -> bool:
         """Handle a tick at which an expression has no value.
