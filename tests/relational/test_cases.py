@@ -45,9 +45,7 @@ def test_the_command(name: str, slices: tuple[str, ...], tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("options", [(), ("--slices", "2"), ("--lateness", "5")])
-def test_nothing_follows_the_largest_time_stamp(
-    options: tuple[str, ...], tmp_path: Path
-) -> None:
+def test_nothing_follows_the_largest_time_stamp(options: tuple[str, ...], tmp_path: Path) -> None:
     """A log that is complete up to there has ended: nothing comes next, whoever judges it."""
     policy, log = tmp_path / "policy.mtl", tmp_path / "case.log"
     policy.write_text("atom p(x: int)\natom q(x: int)\npolicy result: p(x) IMPLIES NEXT q(x)\n")
