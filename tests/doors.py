@@ -335,7 +335,7 @@ if TYPE_CHECKING:
         order_type_trouble,
     )
     from mtlmon.spark.streaming.event_records import Waiting as WaitingRecords
-    from mtlmon.spark.streaming.journal import ENTRY_COST, Head, Holding, Journal, outweighs
+    from mtlmon.spark.streaming.journal import ENTRY_COST, Head, Holding, Journal
     from mtlmon.spark.streaming.key_streams import KeyStreams
     from mtlmon.spark.streaming.late_buckets import LateBucket, LateBuckets
     from mtlmon.spark.streaming.nodes import Host, Machine, Sent, Visit

@@ -36,21 +36,12 @@ ROW_COLUMNS = ("file", "row")
 """The columns that say which row a verdict is about."""
 
 
-def unique_key_columns(
-    key_columns: Sequence[str],
-    *,
-    has_messages: bool = False,
-    has_rows: bool = False,
-    more: Sequence[str] = (),
-) -> list[str]:
+def unique_key_columns(key_columns: Sequence[str]) -> list[str]:
     """Return names for the key columns that differ from the names of the verdict columns.
-
-    `more` are the names of further columns.
 
     A name that is taken gets the prefix `key_`, repeated until the name is unique.
     """
-    others = (*(("message",) if has_messages else ()), *(ROW_COLUMNS if has_rows else ()), *more)
-    return unique_columns(key_columns, (*FIXED, *others), "key_")
+    return unique_columns(key_columns, FIXED, "key_")
 
 
 def unique_columns(

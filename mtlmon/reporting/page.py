@@ -286,5 +286,5 @@ def _name(key: str | None) -> str:
     return "" if key is None else _plain(key, _NAME_CHARACTERS) or "(empty)"
 
 
-def _plural(count: int, noun: str, nouns: str | None = None) -> str:
-    return f"{count:,} {noun if count == 1 else nouns or noun + 's'}"
+def _plural(count: int, noun: str) -> str:
+    return f"{count:,} {noun if count == 1 else noun + 's'}"

@@ -7,12 +7,11 @@ from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
-from mtlmon.errors import SnapshotError
 from mtlmon.run.endings import never_triggered, note_waiting, tell_untriggered, untriggered
 from mtlmon.run.failure import RunError
 from mtlmon.run.judges import SMALLEST_STEP_EVENTS, Judge, NoWriter
 from mtlmon.run.report import counts_table, is_violated, key_rows, plural, policy_remarks
-from mtlmon.run.snapshot_parts import POLICIES, damaged, joined_parts, split_parts
+from mtlmon.run.snapshot_parts import POLICIES, damaged, joined_parts, require_same, split_parts
 from mtlmon.run.table_output import continue_table
 from mtlmon.syntax.report import visible
 
@@ -310,9 +309,7 @@ class FormulaJudge(Judge):
 
     def restore(self, snapshot: bytes, output_size: int) -> None:
         settings, check, findings, *tables = split_parts(snapshot, POLICIES, LEAST_PARTS)
-        for (what, value), before in zip(self.settings(), json.loads(settings), strict=True):
-            if value != before:
-                raise SnapshotError(f"it was made {what}")
+        require_same(self.settings(), json.loads(settings))
         self.check.restore(check)
         if self.check.needs_all_ticks:
             self.source.only_due_ticks(False)
@@ -332,10 +329,7 @@ class FormulaJudge(Judge):
         """Return the settings that must not change, each with the words for an error message."""
         options = self.options
         return [
-            (
-                "from tables" if not options.log.is_table else "from a text log",
-                options.log.is_table,
-            ),
+            options.log.setting,
             *options.output.settings,
             *options.reporting.settings,
             ("with other keys", list(map(list, self.check.partitions.columns))),

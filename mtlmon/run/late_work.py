@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, cast
 from mtlmon.analysis.antecedent import antecedent_of
 from mtlmon.checking import TextLog
 from mtlmon.checking.history_check import Bounds
-from mtlmon.errors import SnapshotError
 from mtlmon.run.endings import (
     never_triggered,
     note_skipped,
@@ -23,7 +22,7 @@ from mtlmon.run.policies import make_pump, write_report_in_time
 from mtlmon.run.policy_work import EventWork
 from mtlmon.run.report import absent_atoms, corrections_summary, is_violated, plural
 from mtlmon.run.running import run_to_end
-from mtlmon.run.snapshot_parts import CORRECTED, damaged, joined_parts, split_parts
+from mtlmon.run.snapshot_parts import CORRECTED, damaged, joined_parts, require_same, split_parts
 from mtlmon.text.native import LineOrder
 
 if TYPE_CHECKING:
@@ -416,9 +415,7 @@ class LateWork(EventWork):
         """
         text, check, *own = split_parts(snapshot, CORRECTED, 4)
         settings, late, header = json.loads(text)
-        for (what, value), before in zip(self.settings(), settings, strict=True):
-            if value != before:
-                raise SnapshotError(f"it was made {what}")
+        require_same(self.settings(), settings)
         # ticks that are computed again have keys
         self.restore_keys(own[2:])
         self.check.restore(check)
@@ -484,10 +481,7 @@ class LateWork(EventWork):
             verdicts = (f"with{'out' if is_first else ''} --verdicts first", is_first)
         return [
             ("for policies of another kind", kinds),
-            (
-                "from tables" if not options.log.is_table else "from a text log",
-                options.log.is_table,
-            ),
+            options.log.setting,
             *options.output.settings,
             ("with another --lateness", str(options.times.lateness)),
             ("with another --wait", str(options.times.wait)),

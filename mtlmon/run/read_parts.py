@@ -140,9 +140,6 @@ class ReadPart:
 
     Args:
         log: the open log.
-
-    Attributes:
-        notes_blocks: whether `add` has to get the log as it is read.
     """
 
     def __init__(self, log: OpenLog) -> None:
@@ -156,10 +153,6 @@ class ReadPart:
         self.digest = None if log.start is not None else LogDigest()
         # of the part that an earlier run has read, while this run reads it again
         self.again: StreamEdges | LogDigest | None = None
-
-    @property
-    def notes_blocks(self) -> bool:
-        return self.digest is not None or self.again is not None
 
     def add(self, block: memoryview) -> None:
         """Take the next block of the log as it is read; any thread may do so."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from mtlmon.errors import SnapshotError
 from mtlmon.run.policies import asks_for_triggered
-from mtlmon.run.snapshot_parts import RELATIONS, damaged, joined_parts, split_parts
+from mtlmon.run.snapshot_parts import RELATIONS, damaged, joined_parts, require_same, split_parts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,9 +62,7 @@ def restored_source(snapshot: bytes, options: RunSpec) -> tuple[bytes, list[byte
     if len(run) != _PARTS:
         raise damaged()
     *kept, slices = json.loads(settings)
-    for (what, value), before in zip(_settings(options), kept, strict=True):
-        if value != before:
-            raise SnapshotError(f"it was made {what}")
+    require_same(_settings(options), kept)
     if slices is not None and options.judging.slices is None:
         raise SnapshotError(
             f"it was made with --slices {slices}, so add --slices N; any number will do"
@@ -95,7 +93,7 @@ def _settings(options: RunSpec) -> list[tuple[str, object]]:
         and asks_for_triggered(options)
     )
     return [
-        ("from tables" if not options.log.is_table else "from a text log", options.log.is_table),
+        options.log.setting,
         (
             "from another kind of log" if options.log.signature else "from a log of MonPoly",
             options.log.signature is not None,

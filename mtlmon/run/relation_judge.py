@@ -71,6 +71,10 @@ if TYPE_CHECKING:
 
 __all__ = ["RelationJudge"]
 
+# PERF: how many events of a text log are read at once, at least. With a fourth of these, a run over
+# millions of them takes 3% longer.
+LEAST_EVENTS = 1 << 12
+
 
 class RelationJudge(Judge):
     """Checks policies with variables, and converts the answers to bytes.
@@ -228,7 +232,7 @@ class RelationJudge(Judge):
         own = engine.plan, engine.points, name
         self.events = self.events_for(*own, marks if self.has_others else None)
         if not self.has_others:
-            self.events.scanner.most_events = self.most_points
+            self.events.scanner.most_events = max(self.most_points, LEAST_EVENTS)
         return self.events
 
     def events_for(
@@ -374,6 +378,9 @@ class RelationJudge(Judge):
 
     def work_in_small_steps(self, events: int) -> None:
         self.most_points = min(self.most_points, max(SMALLEST_STEP_EVENTS, events))
+        if self.events is not None and not self.has_others:
+            reader = self.events.scanner
+            reader.most_events = min(reader.most_events, self.most_points)
 
     # ---- the first violation ---------------------------------------------------------------
 

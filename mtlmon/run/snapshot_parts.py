@@ -11,10 +11,19 @@ from mtlmon.support.snapshot_parts import damaged
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["CORRECTED", "JUDGES", "POLICIES", "RELATIONS", "damaged", "joined_parts", "split_parts"]
+__all__ = [
+    "CORRECTED",
+    "JUDGES",
+    "POLICIES",
+    "RELATIONS",
+    "damaged",
+    "joined_parts",
+    "require_same",
+    "split_parts",
+]
 
 POLICIES = b"mtlmon policies\x02"
-RELATIONS = b"mtlmon relations\x02"
+RELATIONS = b"mtlmon relations\x03"
 JUDGES = b"mtlmon judges\x01"
 CORRECTED = b"mtlmon corrected\x02"
 """What snapshots begin with: of policies without variables, of those with variables, of both, and
@@ -50,3 +59,10 @@ def split_parts(snapshot: bytes, kind: bytes, least: int) -> list[bytes]:
     if len(parts) < least:
         raise damaged()
     return parts
+
+
+def require_same(settings: Iterable[tuple[str, object]], kept: Iterable[object]) -> None:
+    """Raise SnapshotError if settings, each with words for that, are not those of a snapshot."""
+    for (what, value), before in zip(settings, kept, strict=True):
+        if value != before:
+            raise SnapshotError(f"it was made {what}")

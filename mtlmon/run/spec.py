@@ -117,6 +117,11 @@ class Log(Frozen):
         return [one for one in self.tables if not is_kept(one)]
 
     @property
+    def setting(self) -> tuple[str, object]:
+        """What a run that goes on must not change, with the words for an error message."""
+        return "from tables" if not self.is_table else "from a text log", self.is_table
+
+    @property
     def is_table(self) -> bool:
         """Whether the logs are tables."""
         if self.tables or self.pattern is not None:

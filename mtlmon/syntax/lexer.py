@@ -42,7 +42,6 @@ OPERATOR = "operator"
 NUMBER = "number"
 INVALID = "invalid"
 END = "end"
-PUNCTUATION = frozenset("()[],*∞")
 """Punctuation; each mark is a kind of token of its own."""
 
 
@@ -50,7 +49,7 @@ class Token:
     """A token of a formula.
 
     Attributes:
-        kind: `ATOM`, `LEAF`, `OPERATOR`, `NUMBER`, `INVALID`, `END`, or one of `PUNCTUATION`.
+        kind: `ATOM`, `LEAF`, `OPERATOR`, `NUMBER`, `INVALID`, `END`, or one of `()[],*∞`.
         start: the start of the token, which is text[start:end].
         end: the end of the token.
         value: the name of an atom, or the digits of a number; for an invalid token, the message of

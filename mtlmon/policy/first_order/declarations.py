@@ -46,7 +46,6 @@ class FirstOrderDeclarations:
         self.file = reader.file
         self.text = reader.text
         # The lets with parameters that have been read, in order.
-        self.read_lets: list[str] = []
 
     def read_relation(self, declaration: Declaration) -> Relation:
         """Read an atom with arguments.

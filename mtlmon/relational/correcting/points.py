@@ -260,7 +260,7 @@ class PointHistory:
 
         def end(engine: RelationalEngine) -> None:
             passed = self.chunked.passed
-            if end_time in {"inf", LARGEST}:
+            if end_time in ("inf", LARGEST):
                 engine.end(max(engine.clock, passed), True)
             elif isinstance(end_time, int):
                 engine.end(max(end_time + 1, passed), False)

@@ -30,5 +30,4 @@ cdef class PointBlock:
     cdef void clear(self) noexcept nogil
     cdef int begin(self, int64_t time_stamp) except -1 nogil
     cdef int64_t *row(self, uint32_t atom) except NULL nogil
-    cdef void drop_row(self) noexcept nogil
     cdef void drop_point(self) noexcept nogil

@@ -94,12 +94,6 @@ cdef class PointBlock:
         self.points[self.point_count - 1].row_end = self.row_count
         return place
 
-    cdef void drop_row(self) noexcept nogil:
-        """Take the row back that was added last."""
-        self.row_count -= 1
-        self.value_count = self.rows[self.row_count].start
-        self.points[self.point_count - 1].row_end = self.row_count
-
     cdef void drop_point(self) noexcept nogil:
         """Take the time-point back that was begun last, with its rows."""
         cdef size_t end = self.row_count

@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING
 from mtlmon.checking import partitions_of
 from mtlmon.errors import MtlmonError
 from mtlmon.policy.policy_file import DEFAULT_TIME
-from mtlmon.spark.batch.given_rows import GivenRows
+from mtlmon.spark.batch.given_rows import GivenRows, has_both_kinds
 from mtlmon.spark.batch.kept_columns import kept_columns, kept_fields, kept_names
 from mtlmon.spark.batch.relations import monitor_relations
 from mtlmon.spark.batch.row_relations import RowsAtRest
-from mtlmon.spark.common.both_kinds import has_both_kinds
 from mtlmon.spark.common.end_times import time_stamp_of
 from mtlmon.spark.common.events import check_schema, key_names, sources_of
 from mtlmon.spark.common.facts import with_facts

@@ -1,11 +1,16 @@
-"""The rows that a caller gives to a function that monitors policies of both kinds."""
+"""The rows that a caller gives to a function that monitors policies, with variables and without.
+
+Each kind has a plan of its own in Spark. The plans read the same rows, and their verdicts are one
+union. Where rows are skipped, both must skip the same ones, as on one machine: each then reads what
+the other reads as well, *beside* its own.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from mtlmon.relational.atoms import used_atoms
 from mtlmon.spark.batch.relations import prepared_relations
-from mtlmon.spark.common.both_kinds import atoms_of_kinds, beside_relations
 from mtlmon.spark.common.events import event_source, require_predicates
 from mtlmon.spark.common.frames import require_columns
 
@@ -19,10 +24,19 @@ if TYPE_CHECKING:
     from mtlmon.spark.common.events import EventSource, OnError, RowSource
     from mtlmon.spark.common.policies import Policies
 
-__all__ = ["GivenRows", "PreparedRelations"]
+__all__ = ["GivenRows", "PreparedRelations", "has_both_kinds"]
+
+_NO_SKIPPING = (
+    "such rows cannot be skipped beside policies with variables, which know nothing of other rows"
+)
 
 PreparedRelations = tuple["RelationSource", "DataFrame"]
 """How rows become rows of atoms, and the rows; see `prepared_relations`."""
+
+
+def has_both_kinds(file: PolicyFile | None) -> bool:
+    """Return whether there are policies with variables and others."""
+    return file is not None and len({one.is_first_order for one in file.policies}) > 1
 
 
 class GivenRows(NamedTuple):
@@ -90,7 +104,12 @@ class GivenRows(NamedTuple):
         require_predicates(self.atoms)
         own_atoms, relation_atoms = self.atoms, self.atoms
         if file is not None:
-            own_atoms, relation_atoms = atoms_of_kinds(self.atoms, policies.atoms, file)
+            # those of atoms that no policy has are given to both kinds, so that they are refused
+            given, own, used = dict(self.atoms or {}), policies.atoms, used_atoms(file)
+            own_atoms = {name: given[name] for name in given if name in own or name not in used}
+            relation_atoms = {
+                name: given[name] for name in given if name in used or name not in own
+            }
         source = event_source(
             policies,
             time=self.time,
@@ -109,4 +128,7 @@ class GivenRows(NamedTuple):
             return source, self.relations(file, relation_atoms)
         # both kinds skip the same rows
         prepared = self.relations(file, relation_atoms, source)
-        return beside_relations(source, prepared[0]), prepared
+        relations = prepared[0]
+        alone = relations.source._replace(beside=None, reporter=None)
+        beside = source.reading_beside(relations._replace(source=alone))
+        return beside._replace(no_skipping=_NO_SKIPPING), prepared

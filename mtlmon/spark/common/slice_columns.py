@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mtlmon.relational.slicing import AtomMatch, PolicySlices, Slicing
     from mtlmon.spark.common.atom_rows import AtomColumns
 
-__all__ = ["case_of", "literal", "owner", "slices_of_rows", "values_columns"]
+__all__ = ["case_of", "literal", "owner", "slices_of_rows"]
 
 POLICY = "number"
 """The column with the number of the policy of a valuation."""
@@ -115,11 +115,6 @@ def _owner_in(policy: PolicySlices, columns: Sequence[str]) -> str:
             return slice_of
         cases.append(f"WHEN {' AND '.join(tests)} THEN {slice_of}")
     return f"CASE {' '.join(cases)} END"
-
-
-def values_columns(kinds: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
-    """Return the columns that hold the values of each policy's variables."""
-    return [packed_names(own) for own in kinds]
 
 
 def _place(

@@ -18,7 +18,7 @@ from mtlmon.errors import SnapshotError
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
-__all__ = ["MOST_HELD", "Entries", "Head", "Held", "Holding", "Journal", "Revived", "outweighs"]
+__all__ = ["MOST_HELD", "Entries", "Head", "Held", "Holding", "Journal", "Revived"]
 
 ENTRY_COST = 4096
 """What an entry costs beside its bytes, in bytes: to be found, and to be taken in."""
@@ -27,19 +27,6 @@ MOST_HELD = 512 << 20
 """How many bytes a worker holds of all journals."""
 
 _DIGEST_BYTES = 16
-
-
-def outweighs(sizes: Sequence[int]) -> bool:
-    """Return whether later entries outweigh the first one, so that one entry is to have all.
-
-    Args:
-        sizes: the sizes of all entries, in their order.
-    """
-    return len(sizes) > 1 and _later_cost(sizes[1:]) > sizes[0]
-
-
-def _later_cost(sizes: Sequence[int]) -> int:
-    return sum(sizes) + ENTRY_COST * len(sizes)
 
 
 class Head(NamedTuple):
@@ -67,12 +54,12 @@ class Head(NamedTuple):
     def followed(self, entry: bytes, wakeup: int | None) -> Head:
         """Return the head with one more entry."""
         version = digest(self.version, entry)
-        later = self.later + _later_cost([len(entry)])
+        later = self.later + len(entry) + ENTRY_COST
         return Head(version, self.entries + 1, self.first, later, wakeup)
 
     def has_room(self, entry: bytes) -> bool:
         """Whether one more entry does not make the later ones outweigh the first."""
-        return self.later + _later_cost([len(entry)]) <= self.first
+        return self.later + len(entry) + ENTRY_COST <= self.first
 
 
 def digest(version: bytes, entry: bytes) -> bytes:

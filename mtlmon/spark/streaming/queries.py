@@ -11,8 +11,7 @@ from mtlmon.checking import partitions_of
 from mtlmon.errors import MtlmonError, TableError
 from mtlmon.policy.needs import needs_of
 from mtlmon.spark.batch.frames import plain_rows, refuse_options
-from mtlmon.spark.batch.given_rows import GivenRows
-from mtlmon.spark.common.both_kinds import has_both_kinds
+from mtlmon.spark.batch.given_rows import GivenRows, has_both_kinds
 from mtlmon.spark.common.changelog import COLUMNS as CHANGES
 from mtlmon.spark.common.events import check_schema, key_names, sources_of
 from mtlmon.spark.common.facts import with_facts
