@@ -10,7 +10,6 @@ import numpy as np
 from mtlmon.checking.clocks import end_time_of_all
 from mtlmon.checking.last_rows import LastRows
 from mtlmon.checking.row_offsets import RowOffsets
-from mtlmon.checking.shown import ValueRows
 from mtlmon.explanation.explaining import explain_positions
 from mtlmon.explanation.parts import TraceParts
 from mtlmon.explanation.trace import PLAIN
@@ -233,7 +232,12 @@ def _chosen(
         own_offsets = offsets[partition][points.places[places]].tolist()
     if own_offsets is None:
         own_offsets = [None] * len(places)
-    values = ValueRows(shown, places.tolist())
+    values = None
+    if shown:
+        # explanations of a text log need no pyarrow
+        from mtlmon.checking.shown import ValueRows
+
+        values = ValueRows(shown, places.tolist())
     stamps = stamps[places].tolist()
     every = zip(
         numbers[places].tolist(),
@@ -244,7 +248,7 @@ def _chosen(
         strict=True,
     )
     for index, one in enumerate(every):
-        yield *one, values.row(index)
+        yield *one, {} if values is None else values.row(index)
 
 
 def _reordered(

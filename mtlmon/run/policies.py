@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     Source = TextLog | TableEvents
 
-__all__ = ["check_logs"]
+__all__ = ["check_logs", "has_values"]
 
 
 def check_logs(file: Formula | PolicyFile, options: RunSpec) -> Steps:
@@ -389,9 +389,8 @@ def shown_in(
 ) -> list[dict[When, list[str]]]:
     """Return the names of the values that messages and explanations show, for each partition."""
     partitions = check.partitions
-    if not isinstance(file, PolicyFile) or not (
-        is_for_explanations or has_messages(check, options)
-    ):
+    is_wanted = is_for_explanations or has_messages(check, options)
+    if not (is_wanted and isinstance(file, PolicyFile) and has_values(file)):
         return [{} for _ in partitions.columns]
     from mtlmon.checking.shown import shown_names
 
@@ -405,6 +404,13 @@ def shown_in(
     )
     # the whole log may be a partition without policies
     return [*shown, *({} for _ in partitions.columns[len(shown) :])]
+
+
+def has_values(file: PolicyFile) -> bool:
+    """Whether anything but atoms of the log can be shown with violations; that needs pyarrow."""
+    return bool(file.atoms) or any(
+        policy.message is not None or policy.clock is not None for policy in file.policies
+    )
 
 
 def has_messages(check: LogCheck, options: RunSpec) -> bool:
