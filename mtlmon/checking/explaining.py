@@ -17,11 +17,12 @@ from mtlmon.support.option_names import PYTHON
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from typing import Protocol
 
     from numpy.typing import NDArray
 
-    from mtlmon.checking.shown import Details
-    from mtlmon.checking.sources import EventBatch, EventSource
+    from mtlmon.checking.last_rows import LastRow
+    from mtlmon.checking.sources import EventBatch, EventSource, Origins
     from mtlmon.checking.violation_rows import ViolationRows
     from mtlmon.errors import UndecidedError
     from mtlmon.explanation.proof import Proof
@@ -29,6 +30,29 @@ if TYPE_CHECKING:
     from mtlmon.policy import Policy
     from mtlmon.policy.definitions import Clock
     from mtlmon.support.option_names import OptionNames
+
+    class Listener(Protocol):
+        """Takes the time-points of the traces that violations are in; see `Details`."""
+
+        @property
+        def is_complete(self) -> bool:
+            """Whether no more of them are wanted."""
+
+        def note(
+            self,
+            partition: int,
+            clock: Clock | None,
+            number: int,
+            time_stamp: int,
+            known_offset: int | None,
+            row: tuple[Origins, int] | None,
+            values: Mapping[str, object],
+            last_row: LastRow | None = None,
+            letter: tuple[int, Sequence[str]] | None = None,
+            /,
+        ) -> None:
+            """Take the next one."""
+
 
 __all__ = ["Violation", "explain_violations"]
 
@@ -58,7 +82,7 @@ def explain_violations(
     end_time: EndTime = None,
     partition_of: Sequence[int] | None = None,
     clocks: Sequence[Clock | None] | None = None,
-    details: Details | None = None,
+    details: Listener | None = None,
     rows: ViolationRows | None = None,
     noted: Iterable[Violation] = (),
     wording: Wording = PLAIN,
@@ -151,6 +175,7 @@ def explain_violations(
                         None if origins is None else (origins, place),
                         values,
                         last_row,
+                        (letter, order),
                     )
                 for policy, parts in traces[partition, clock, number]:
                     for part in parts.add(time_stamp, letter, offset):

@@ -192,6 +192,8 @@ def check_in_order(
         resolve=options.judging.resolve or for_people,
         collect=options.reporting.needs_violations,
         advance_every=options.times.advance_every,
+        # what is taken as it is has the numbers of keys
+        keep_keys=options.output.taker is not None,
         max_memory=memory,
         threads=options.limits.threads,
         other_keys=other_keys,
@@ -415,6 +417,9 @@ def has_values(file: PolicyFile) -> bool:
 
 def has_messages(check: LogCheck, options: RunSpec) -> bool:
     """Whether the output has messages of triggers, or the report on a log that is read once."""
+    taker = options.output.taker
+    if taker is not None and not taker.wants_messages:
+        return False
     has_room = options.output.format != "text" or options.output.for_people
     has_room = has_room and options.judging.verdicts != "none"
     is_read_once = bool(options.log.streams) or any(map(is_pipe, options.log.paths))
@@ -666,6 +671,8 @@ def make_output(
     Raises:
         RunError: the output is binary, but would go to a terminal.
     """
+    if options.output.taker is not None:
+        return options.output.taker
     names = [policy.name for policy in check.policies]
     keys = TraceKeys(check.partitions, tuple(source.key_tables))
     if options.judging.verdicts == "none" and options.output.make_batches is None:
