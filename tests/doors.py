@@ -272,7 +272,7 @@ if TYPE_CHECKING:
     from mtlmon.run.context import context_lines
     from mtlmon.run.failure import RunError
     from mtlmon.run.files import open_log
-    from mtlmon.run.keywords import CheckOptions, LiveOptions, QueryOptions, in_python
+    from mtlmon.run.keywords import CheckOptions, LiveOptions, LogOptions, QueryOptions, in_python
     from mtlmon.run.pump import ALONE_BYTES, WORTH_BYTES, MonitoredText, TextWork
     from mtlmon.run.read_parts import ReadPart
     from mtlmon.run.recognition import format_of, is_enough

@@ -43,6 +43,7 @@ from tests.doors import (
     CheckOptions,
     EventColumns,
     LiveOptions,
+    LogOptions,
     MemoryLimit,
     QueryOptions,
     check_tables,
@@ -62,6 +63,7 @@ PASSED_ON = {
     "mtlmon.query": tuple(QueryOptions.__annotations__),
     "mtlmon.check": tuple(CheckOptions.__annotations__),
     "mtlmon.live": tuple(LiveOptions.__annotations__),
+    "mtlmon.testing.check": tuple(LogOptions.__annotations__),
     "mtlmon.RelationalMonitor.feed": OF_EVENTS,
 }
 """The options of functions with `**options`."""
@@ -473,6 +475,11 @@ def ran(policy: Any = "p", rows: Any = ROWS, **options: Any) -> str:
     return f"{found} {run.messages} {run.status} {run.explanations} {run.summary[-40:]}"
 
 
+def asserted(policy: Any = "p", rows: Any = ROWS, **options: Any) -> str:
+    result = check(policy, rows, **{"unknown": "ignore", "time": "ts", **options})
+    return f"{result} {result.messages} {result.violations}"
+
+
 def read(atoms: tuple[str, ...] = ("p",), rows: Any = ROWS, **options: Any) -> str:
     with open_tables(rows, atoms, **options) as source:
         found = [
@@ -541,6 +548,11 @@ def enter_rows(function: str, call: Callable[..., object], names: tuple[str, ...
 enter_rows("mtlmon.tables.open_tables", read, OF_EVENTS)
 enter_rows("mtlmon.check", ran, tuple(one for one in OF_EVENTS if one != "late"))
 enter_rows("mtlmon.query", asked, OF_ROWS)
+enter_rows(
+    "mtlmon.testing.check",
+    asserted,
+    tuple(one for one in OF_ROWS_VALUES if one in LogOptions.__annotations__),
+)
 enter_rows("mtlmon.RelationalMonitor.feed", answered, (*OF_ROWS, "wait", "late"))
 
 
@@ -551,6 +563,7 @@ def of_fractions(run: Callable[..., object]) -> Callable[..., object]:
 _of_numbers: dict[str, Callable[..., object]] = {
     "mtlmon.check": lambda rows, **o: ran("p > 1", rows, **o),
     "mtlmon.tables.open_tables": lambda rows, **o: read(rows=rows, **o),
+    "mtlmon.testing.check": lambda rows, **o: asserted("p > 1", rows, **o),
     "mtlmon.query": lambda rows, **o: mtlmon.query(
         "unit s\nrelation r = rows where p > 1", "r", rows, **o
     ),
@@ -632,6 +645,12 @@ example("mtlmon.check", ran)(
     checkpoint_every=5,
     resume=True,
 )
+
+ASSERTED = "mtlmon.testing.check"
+example(ASSERTED, asserted)(max_memory=10, bdd="cud", slice_seed=3, threads=0)
+OF_KEYS = "atom e(k) = p\npolicy a: e(x) IMPLIES ONCE[1,9] e(x)"
+example(ASSERTED, lambda **o: asserted(OF_KEYS, **o))(time_points="stamp", max_rows=0, slices=0)
+example(ASSERTED, asserted, {"time": "down"})(lateness=9)
 
 
 def given_to_live(policy: Any = "p", rows: Any = ROWS, **options: Any) -> str:
@@ -865,6 +884,9 @@ for _function, _checks in (("check", check), ("assert_holds", assert_holds)):
         at_end="closed", end_time="inf", mode="none"
     )
     example(_name, lambda t=_tested, **o: t("p SINCE[0,1m] q", **o))(unit="s")
+    example(_name, lambda t=_tested, **o: t("const n = 0\npolicy a: count[0,9](p) > n", **o))(
+        set={"n": 9}
+    )
     example(_name, lambda t=_tested, **o: t("x IMPLIES p", **o))(unknown="error", vacuous="error")
     example(_name, lambda t=_tested, **o: t("p", [(5, ["p"]), (3, ["p"])], **o))(wait=3)
     example(_name, lambda t=_tested, **o: t("p", ([1, 2], [1, 1]), **o))(atoms=["q"])

@@ -10,7 +10,6 @@ import numpy as np
 from mtlmon.checking.clocks import end_time_of_all
 from mtlmon.checking.last_rows import LastRows
 from mtlmon.checking.row_offsets import RowOffsets
-from mtlmon.checking.shown import ValueRows
 from mtlmon.explanation.explaining import explain_positions
 from mtlmon.explanation.parts import TraceParts
 from mtlmon.explanation.trace import PLAIN
@@ -18,11 +17,12 @@ from mtlmon.support.option_names import PYTHON
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from typing import Protocol
 
     from numpy.typing import NDArray
 
-    from mtlmon.checking.shown import Details
-    from mtlmon.checking.sources import EventBatch, EventSource
+    from mtlmon.checking.last_rows import LastRow
+    from mtlmon.checking.sources import EventBatch, EventSource, Origins
     from mtlmon.checking.violation_rows import ViolationRows
     from mtlmon.errors import UndecidedError
     from mtlmon.explanation.proof import Proof
@@ -30,6 +30,29 @@ if TYPE_CHECKING:
     from mtlmon.policy import Policy
     from mtlmon.policy.definitions import Clock
     from mtlmon.support.option_names import OptionNames
+
+    class Listener(Protocol):
+        """Takes the time-points of the traces that violations are in; see `Details`."""
+
+        @property
+        def is_complete(self) -> bool:
+            """Whether no more of them are wanted."""
+
+        def note(
+            self,
+            partition: int,
+            clock: Clock | None,
+            number: int,
+            time_stamp: int,
+            known_offset: int | None,
+            row: tuple[Origins, int] | None,
+            values: Mapping[str, object],
+            last_row: LastRow | None = None,
+            letter: tuple[int, Sequence[str]] | None = None,
+            /,
+        ) -> None:
+            """Take the next one."""
+
 
 __all__ = ["Violation", "explain_violations"]
 
@@ -59,7 +82,7 @@ def explain_violations(
     end_time: EndTime = None,
     partition_of: Sequence[int] | None = None,
     clocks: Sequence[Clock | None] | None = None,
-    details: Details | None = None,
+    details: Listener | None = None,
     rows: ViolationRows | None = None,
     noted: Iterable[Violation] = (),
     wording: Wording = PLAIN,
@@ -152,6 +175,7 @@ def explain_violations(
                         None if origins is None else (origins, place),
                         values,
                         last_row,
+                        (letter, order),
                     )
                 for policy, parts in traces[partition, clock, number]:
                     for part in parts.add(time_stamp, letter, offset):
@@ -233,7 +257,12 @@ def _chosen(
         own_offsets = offsets[partition][points.places[places]].tolist()
     if own_offsets is None:
         own_offsets = [None] * len(places)
-    values = ValueRows(shown, places.tolist())
+    values = None
+    if shown:
+        # explanations of a text log need no pyarrow
+        from mtlmon.checking.shown import ValueRows
+
+        values = ValueRows(shown, places.tolist())
     stamps = stamps[places].tolist()
     every = zip(
         numbers[places].tolist(),
@@ -244,7 +273,7 @@ def _chosen(
         strict=True,
     )
     for index, one in enumerate(every):
-        yield *one, values.row(index)
+        yield *one, {} if values is None else values.row(index)
 
 
 def _reordered(

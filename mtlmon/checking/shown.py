@@ -584,6 +584,7 @@ class Details:
         row: tuple[Origins, int] | None,
         values: ValuesAt,
         last_row: LastRow | None = None,
+        letter: tuple[int, Sequence[str]] | None = None,
     ) -> None:
         """Take the next time-point of a trace.
 
@@ -597,6 +598,7 @@ class Details:
                 not tell.
             values: the values to show.
             last_row: for a tick, the last row of the trace.
+            letter: the atoms that hold, as bits, and all atoms in the order of the bits.
         """
         last, count = self._counts.get((partition, clock, number), (time_stamp, -1))
         offset = count + 1 if last == time_stamp else 0

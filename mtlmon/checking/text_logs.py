@@ -366,6 +366,11 @@ class TextLog(BatchReader[TextBatch]):
         return self._events.scanner.skipped_count + computed
 
     @property
+    def order(self) -> Order | None:
+        """What puts the lines into the order of time; None if they are in order."""
+        return self._order
+
+    @property
     def refused(self) -> int:
         """The number of lines that came too late."""
         return self._refused if self._order is None else self._order.refused

@@ -432,7 +432,7 @@ def verdicts_of(
     options: RunSpec, logs: Mapping[str, os.stat_result], *, keeps: bool = False
 ) -> VerdictFile:
     """Open the file for the verdicts of a run; the arguments are those of `open_verdicts`."""
-    if options.output.make_batches is not None:
+    if options.output.make_batches is not None or options.output.taker is not None:
         return NoVerdictFile()
     return open_verdicts(options.output.path, logs, options.policies.files, keeps=keeps)
 

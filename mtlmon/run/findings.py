@@ -390,9 +390,10 @@ class Findings(ReportedRun):
             noted: others of which only rows and values are wanted.
         """
         from mtlmon.policy import PolicyFile
+        from mtlmon.run.policies import has_values
 
         all_of_them = [*violations, *noted]
-        if isinstance(self.file, PolicyFile) and all_of_them:
+        if isinstance(self.file, PolicyFile) and all_of_them and has_values(self.file):
             from mtlmon.checking.shown import Details
 
             self.details = Details(

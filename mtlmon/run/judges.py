@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     # a time-stamp and an offset
     Point = tuple[int, int]
 
-__all__ = ["SMALLEST_STEP_EVENTS", "FirstOfAll", "Judge", "NoWriter"]
+__all__ = ["SMALLEST_STEP_EVENTS", "FirstOfAll", "Judge", "NoWriter", "Taker"]
 
 
 SMALLEST_STEP_EVENTS = 1 << 8
@@ -48,6 +48,25 @@ class NoWriter:
 
     def flush(self, file_descriptor: int, /) -> None:
         """Write nothing."""
+
+
+class Taker(NoWriter):
+    """Takes what judges find as it is, in the place of an output.
+
+    Args:
+        put: takes the `VerdictRows` of policies without variables, and the `AnswerBlock` of others.
+        wants_messages: whether it takes the messages of triggers, too.
+    """
+
+    lines = None
+
+    def __init__(self, put: Callable[[Any], None], *, wants_messages: bool = False) -> None:
+        self.writer = self
+        self.put = put
+        self.wants_messages = wants_messages
+
+    def close(self) -> None:
+        """Do nothing: what is taken needs no end."""
 
 
 class Judge(Protocol):

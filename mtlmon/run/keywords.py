@@ -43,8 +43,10 @@ __all__ = [
     "VALUES",
     "CheckOptions",
     "LiveOptions",
+    "LogOptions",
     "QueryOptions",
     "choices_of",
+    "constant_text",
     "in_python",
     "is_path",
     "refuse",
@@ -58,14 +60,10 @@ Length = int | str
 """A number of time units, or a text such as "5s"."""
 
 
-class GivenOptions(TypedDict, total=False):
-    """How rows are read, also those that are given one by one."""
+class ValueOptions(TypedDict, total=False):
+    """How the values of rows are read."""
 
-    # policies
-    unit: Literal["ns", "us", "ms", "s", "m", "h", "d"] | None
-    set: Mapping[str, object]
     # the log
-    time: str | Sequence[str] | None
     time_unit: Literal["s", "ms", "us", "ns"] | None
     time_format: str | None
     time_zone: str | None
@@ -75,8 +73,8 @@ class GivenOptions(TypedDict, total=False):
     max_memory: int | str | None
 
 
-class RowOptions(GivenOptions, total=False):
-    """How rows are read and answers are written, for every function that reads files."""
+class FileOptions(TypedDict, total=False):
+    """How files are read."""
 
     # the log
     pattern: str | None
@@ -86,6 +84,21 @@ class RowOptions(GivenOptions, total=False):
     decimal: Literal[".", ","]
     sort: bool
     sort_memory: int | str | None
+
+
+class GivenOptions(ValueOptions, total=False):
+    """How rows are read, also those that are given one by one."""
+
+    # policies
+    unit: Literal["ns", "us", "ms", "s", "m", "h", "d"] | None
+    set: Mapping[str, object]
+    # the log
+    time: str | Sequence[str] | None
+
+
+class RowOptions(GivenOptions, FileOptions, total=False):
+    """How rows are read and answers are written, for every function that reads files."""
+
     # the output
     output: Path | None
     csv_safe: bool
@@ -98,18 +111,31 @@ class QueryOptions(RowOptions, total=False):
     output_format: Literal["jsonl", "csv", "parquet"] | None
 
 
-class JudgingOptions(TypedDict, total=False):
-    """How policies are checked, on any log."""
+class EngineOptions(TypedDict, total=False):
+    """How rows become time-points, and how these are checked."""
 
     # the log
-    key: str | Sequence[str]
     event: str | None
     event_separator: str | None
     time_points: Literal["row", "stamp"]
     # the order of time
-    wait: Length | None
     late: Path | Callable[[bytes], None] | None
     lateness: Length | None
+    # verdicts
+    bdd: Literal["auto", "cudd", "autoref"]
+    slices: int | None
+    slice_seed: int | None
+    threads: int | None
+    max_rows: int | None
+
+
+class JudgingOptions(EngineOptions, total=False):
+    """How policies are checked, on any log."""
+
+    # the log
+    key: str | Sequence[str]
+    # the order of time
+    wait: Length | None
     consistency: Literal["strong", "middle", "weak"] | None
     clock: Literal["all", "key"] | None
     op: str | None
@@ -118,13 +144,8 @@ class JudgingOptions(TypedDict, total=False):
     advance_every: int | None
     # verdicts
     mode: Literal["local", "global", "naive"]
-    bdd: Literal["auto", "cudd", "autoref"]
     verdicts: Literal["all", "boolean", "false", "first", "none"] | None
     resolve: bool
-    slices: int | None
-    slice_seed: int | None
-    threads: int | None
-    max_rows: int | None
     # the output
     rows: bool
     # the exit status
@@ -135,6 +156,13 @@ class JudgingOptions(TypedDict, total=False):
 
 class LiveOptions(GivenOptions, JudgingOptions, total=False):
     """What `mtlmon.live` can be told: the options of the command, by the same words."""
+
+
+class LogOptions(ValueOptions, FileOptions, EngineOptions, total=False):
+    """What assertions on files and tables can be told besides what they have for any trace."""
+
+    # the log
+    format: Literal["text", "csv", "tsv", "jsonl", "parquet", "arrow", "xes"] | None
 
 
 class CheckOptions(RowOptions, JudgingOptions, total=False):
@@ -359,7 +387,7 @@ def _taken(function: str, word: str, value: Any, kind: Any) -> object:
     if word == "set":
         if not isinstance(value, Mapping) or not all(isinstance(name, str) for name in value):
             refuse("a dictionary of constants by their names")
-        return {name: _constant(one) for name, one in value.items()}
+        return {name: constant_text(one) for name, one in value.items()}
     if word in ("key", "null_values"):
         names = [value] if isinstance(value, str) else value
         if not isinstance(names, Sequence) or not all(isinstance(one, str) for one in names):
@@ -403,7 +431,7 @@ def is_path(value: object) -> TypeGuard[Path]:
     return isinstance(value, str | os.PathLike) and isinstance(os.fspath(value), str)
 
 
-def _constant(value: object) -> str:
+def constant_text(value: object) -> str:
     """Return the text of a constant, as a policy file has it."""
     if isinstance(value, bool):
         return "true" if value else "false"

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     Source = TextLog | TableEvents
 
-__all__ = ["check_logs"]
+__all__ = ["check_logs", "has_values"]
 
 
 def check_logs(file: Formula | PolicyFile, options: RunSpec) -> Steps:
@@ -192,6 +192,8 @@ def check_in_order(
         resolve=options.judging.resolve or for_people,
         collect=options.reporting.needs_violations,
         advance_every=options.times.advance_every,
+        # what is taken as it is has the numbers of keys
+        keep_keys=options.output.taker is not None,
         max_memory=memory,
         threads=options.limits.threads,
         other_keys=other_keys,
@@ -389,9 +391,8 @@ def shown_in(
 ) -> list[dict[When, list[str]]]:
     """Return the names of the values that messages and explanations show, for each partition."""
     partitions = check.partitions
-    if not isinstance(file, PolicyFile) or not (
-        is_for_explanations or has_messages(check, options)
-    ):
+    is_wanted = is_for_explanations or has_messages(check, options)
+    if not (is_wanted and isinstance(file, PolicyFile) and has_values(file)):
         return [{} for _ in partitions.columns]
     from mtlmon.checking.shown import shown_names
 
@@ -407,8 +408,18 @@ def shown_in(
     return [*shown, *({} for _ in partitions.columns[len(shown) :])]
 
 
+def has_values(file: PolicyFile) -> bool:
+    """Whether anything but atoms of the log can be shown with violations; that needs pyarrow."""
+    return bool(file.atoms) or any(
+        policy.message is not None or policy.clock is not None for policy in file.policies
+    )
+
+
 def has_messages(check: LogCheck, options: RunSpec) -> bool:
     """Whether the output has messages of triggers, or the report on a log that is read once."""
+    taker = options.output.taker
+    if taker is not None and not taker.wants_messages:
+        return False
     has_room = options.output.format != "text" or options.output.for_people
     has_room = has_room and options.judging.verdicts != "none"
     is_read_once = bool(options.log.streams) or any(map(is_pipe, options.log.paths))
@@ -660,6 +671,8 @@ def make_output(
     Raises:
         RunError: the output is binary, but would go to a terminal.
     """
+    if options.output.taker is not None:
+        return options.output.taker
     names = [policy.name for policy in check.policies]
     keys = TraceKeys(check.partitions, tuple(source.key_tables))
     if options.judging.verdicts == "none" and options.output.make_batches is None:

@@ -268,6 +268,8 @@ class Check:
 
     def make_output(self, options: RunSpec, times: Times | None) -> Output:
         """Return what takes the answers, in the format that the options ask for."""
+        if options.output.taker is not None:
+            return options.output.taker
         names = [one.name for one in self.plan.named_policies]
         variables = [
             tuple(zip(one.variables, map(cell_word, one.kinds), strict=True))

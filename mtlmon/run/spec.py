@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from mtlmon.analysis.antecedent import Vacuous
     from mtlmon.run.explaining import Explanations
     from mtlmon.run.host import Host
+    from mtlmon.run.judges import Taker
     from mtlmon.support.option_names import OptionNames
     from mtlmon.syntax.durations import Duration
     from mtlmon.tables.given import GivenRows
@@ -213,6 +214,7 @@ class Output(Frozen):
         given_format: the format that is asked for.
         format: what is given, or else text; batches, if a program takes the answers.
         make_batches: makes what keeps answers as batches, if these are not written.
+        taker: takes what is found as it is, if it is neither written nor kept.
         for_people: whether violations are written for a person.
     """
 
@@ -220,6 +222,7 @@ class Output(Frozen):
     given_format: Literal["text", "jsonl", "csv", "parquet", "monpoly"] | None = None
     format: Literal["text", "jsonl", "csv", "parquet", "monpoly", "batches"] = "text"
     make_batches: Callable[[Any], BatchOutput[Any]] | None = None
+    taker: Taker | None = None
     csv_safe: bool = False
     rows: bool = False
     time_stamps: Literal["raw", "iso"] | None = None

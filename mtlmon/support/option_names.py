@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 __all__ = [
-    "ASSERTION",
     "COMMAND",
     "COMMAND_OF_PAGE",
     "COMMAND_OF_VALUES",
@@ -101,33 +100,6 @@ SPARK = OptionNames(
     ),
 )
 SQL = OptionNames(False, {**SPARK.others, "on_error": None, "event_separator": "separator"})
-
-ASSERTION = OptionNames(
-    False,
-    {
-        "resolution": "unit",
-        **dict.fromkeys(
-            (
-                "decimal",
-                "delimiter",
-                "event",
-                "event_separator",
-                "format",
-                "lateness",
-                "null_values",
-                "on_error",
-                "pattern",
-                "quote",
-                "sort",
-                "sort_memory",
-                "time_format",
-                "time_unit",
-                "time_zone",
-            )
-        ),
-    },
-)
-"""Keyword arguments of assertions in tests, which take the rest from policy files."""
 
 
 def order_advice(names: OptionNames) -> str:

@@ -1,4 +1,4 @@
-"""Turns arrays and tables into streams of events."""
+"""Turns arrays into streams of events, and tables of all kinds into tables of Arrow."""
 
 from __future__ import annotations
 
@@ -8,19 +8,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mtlmon.errors import EventTypeError, TimeStampError, TraceError
+from mtlmon.policy.policy_file import DEFAULT_TIME
 from mtlmon.support.guesses import did_you_mean
 from mtlmon.testing.events import Letters
+from mtlmon.testing.times import TimeReader
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from mtlmon.run.spec import RunSpec
     from mtlmon.testing.seen import SeenNames
-    from mtlmon.testing.times import TimeReader
+    from mtlmon.testing.subject import Subject
 
     Events = Iterator[tuple[int, frozenset[str]]]
 
-__all__ = ["columns_of", "events_of_arrays", "events_of_table", "time_column"]
+__all__ = ["arrow_of", "events_of_arrays", "table_of", "time_column"]
 
 TIME_COLUMN = "time_stamp"
 ROWS_AT_ONCE = 1 << 16
@@ -74,48 +77,104 @@ def events_of_arrays(
     return _rows(stamps, array, names)
 
 
-def events_of_table(
-    table: Any,
-    names: Sequence[str],
-    *,
-    time: str | None = None,
-    unit: str | None = None,
-    seen: SeenNames,
-    times: TimeReader,
-) -> Events:
-    """Return the events of a data frame, Arrow table, structured array or mapping of columns.
+def table_of(
+    table: Any, subject: Subject, key: Sequence[str], spec: RunSpec, seen: SeenNames
+) -> tuple[pa.Table, str]:
+    """Return what a run reads of a table, and the name of the column of times there.
+
+    Times are integers then, unless options say how they are read.
 
     Args:
-        table: the table, with a Boolean column for each of the names.
-        names: the names of the atoms.
-        time: the column of time-stamps; by default "time_stamp", or else the index of a pandas
-            frame.
-        unit: the unit to which dates and times are rounded down.
+        table: a data frame, Arrow table, structured array or mapping of columns.
+        subject: a policy without variables.
+        key: the columns of the key.
+        spec: how the run reads the table.
         seen: is told the names of columns.
-        times: reads times that Arrow and numpy have no type for.
 
     Raises:
         TraceError: a column is missing, or its type, its length or a value is invalid.
     """
+    import pyarrow as pa
+
+    known, log, file = _column_names(table), spec.log, subject.file
+    given = _times_of(table, log.time)
+    atoms: Sequence[str] = subject.formula.atoms
+    columns: Sequence[str] = ()
+    if file is not None:
+        from mtlmon.testing.conditions import needed
+
+        atoms, columns = needed(file)
+    event = log.event or (None if file is None else file.event)
+    absent: list[str] = []
+    if event is not None and event in known:
+        # names in a column need no columns of their own
+        atoms, columns = (), (*columns, event)
+        seen.missing.difference_update(columns)
+    else:
+        names = [name for name in known if name != (log.time or TIME_COLUMN)]
+        absent = seen.require(names, "no column for", "The columns are")
+    time = (None if file is None else file.time) or DEFAULT_TIME
+    if log.time_unit or log.time_format or log.time_zone or spec.times.resolution:
+        stamps = _as_array(table, given, "the times")
+    else:
+        reader = TimeReader(subject.unit, subject.zone)
+        stamps = _time_stamps(given, subject.unit, reader).tolist()
+    count = len(stamps)
+    arrays = {
+        name: pa.array(
+            np.zeros(count, bool) if name in absent else _matrix(table, known, [name], count)[:, 0]
+        )
+        for name in atoms
+    }
+    arrays |= columns_of(table, columns)
+    arrays |= columns_of(table, key, "key=")
+    for name in key:
+        if arrays[name].null_count:
+            row = arrays[name].is_null().index(True).as_py()
+            raise TraceError(f"row {row} has no {name!r}, which is the key")
+    try:
+        arrays[time] = pa.array(stamps, pa.int64()) if isinstance(stamps, list) else stamps
+        return pa.table(arrays), time
+    except (pa.ArrowException, OverflowError) as error:
+        reason = " ".join(str(error).split())
+        raise TraceError(f"the columns are no table: {reason}") from None
+
+
+def _times_of(table: Any, time: str | Sequence[str] | None) -> Any:
+    """The column of time-stamps: by default "time_stamp", or else the index of a pandas frame."""
     columns = _column_names(table)
     wanted = TIME_COLUMN if time is None else time
     if wanted in columns:
-        stamps = _time_stamps(table[wanted], unit, times)
-    elif time is None and hasattr(table, "index") and hasattr(table, "iloc"):
-        stamps = _time_stamps(table.index, unit, times)
-    else:
-        raise TraceError(
-            f"the table has no column {wanted!r} of time-stamps: name it with time=, one of "
-            f"{', '.join(map(repr, columns))}"
-        )
-    absent = seen.require(
-        [name for name in columns if name != wanted], "no column for", "The columns are"
+        return table[wanted]
+    if time is None and hasattr(table, "index") and hasattr(table, "iloc"):
+        return table.index
+    raise TraceError(
+        f"the table has no column {wanted!r} of time-stamps: name it with time=, one of "
+        f"{', '.join(map(repr, columns))}"
     )
-    names = [name for name in names if name not in absent]
-    return _rows(stamps, _matrix(table, columns, names, len(stamps)), names)
 
 
-def time_column(table: Any, given: str | None) -> str | None:
+def arrow_of(table: Any) -> pa.Table:
+    """Return a table as one of Arrow.
+
+    Raises:
+        TraceError: the columns are no table.
+    """
+    import pyarrow as pa
+
+    names = getattr(getattr(table, "dtype", None), "names", None)
+    if names is not None:
+        table = {name: table[name] for name in names}
+    if hasattr(table, "iloc"):
+        return pa.Table.from_pandas(table, preserve_index=False)
+    try:
+        return pa.table(dict(table) if isinstance(table, Mapping) else table)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        reason = " ".join(str(error).split())
+        raise TraceError(f"the columns are no table: {reason}") from None
+
+
+def time_column(table: Any, given: str | Sequence[str] | None) -> str | Sequence[str] | None:
     """The column of time-stamps: the one that is given or else "time_stamp", if there is one."""
     return TIME_COLUMN if given is None and TIME_COLUMN in _column_names(table) else given
 
@@ -131,8 +190,6 @@ def columns_of(table: Any, names: Sequence[str], namer: str = "a condition") -> 
     Raises:
         TraceError: a column is missing, or its values have no common type.
     """
-    import pyarrow as pa
-
     known = _column_names(table)
     columns: dict[str, pa.Array] = {}
     for name in names:
@@ -141,27 +198,23 @@ def columns_of(table: Any, names: Sequence[str], namer: str = "a condition") -> 
                 f"the table has no column {name!r}, which {namer} names"
                 f"{did_you_mean(name, known)}; the columns are {', '.join(map(repr, known))}"
             )
-        column = table[name]
-        try:
-            if isinstance(column, pa.ChunkedArray):
-                column = column.combine_chunks()
-            elif hasattr(column, "to_arrow"):
-                column = column.to_arrow()
-            else:
-                column = pa.array(column, from_pandas=hasattr(table, "iloc"))
-        except (pa.ArrowException, TypeError, ValueError) as error:
-            reason = " ".join(str(error).split())
-            raise TraceError(f"column {name!r} has no type that can be used: {reason}") from None
-        columns[name] = column
+        columns[name] = _as_array(table, table[name], f"column {name!r}")
     return columns
 
 
-def rows_of(columns: Mapping[str, pa.Array], places: Sequence[int]) -> dict[str, pa.Array]:
-    """Return columns with other rows: those at these places."""
+def _as_array(table: Any, column: Any, what: str) -> pa.Array:
+    """Return a column of a table as one of Arrow; `what` it is, for messages."""
     import pyarrow as pa
 
-    rows = pa.array(places, pa.int64())
-    return {name: column.take(rows) for name, column in columns.items()}
+    try:
+        if isinstance(column, pa.ChunkedArray):
+            return column.combine_chunks()
+        if hasattr(column, "to_arrow"):
+            return column.to_arrow()
+        return pa.array(column, from_pandas=hasattr(table, "iloc"))
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        reason = " ".join(str(error).split())
+        raise TraceError(f"{what} has no type that can be used: {reason}") from None
 
 
 def _column_names(table: Any) -> list[str]:

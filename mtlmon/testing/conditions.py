@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from operator import index
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from mtlmon.errors import MtlmonError, RowError, TraceError
 from mtlmon.policy.needs import needs_of
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     # time-stamp, names, values, and the number of the trace
     ValuedEvent = tuple[int, frozenset[str], Values, int]
 
-__all__ = ["Conditions"]
+__all__ = ["Conditions", "needed", "shown_values", "value_words"]
 
 EVENTS_AT_ONCE = 1 << 12
 _LARGEST_TIME_STAMP = (1 << 63) - 1
@@ -63,15 +63,14 @@ class Conditions:
             raise MtlmonError(
                 "conditions on values need pyarrow: pip install 'mtlmon[tables]'"
             ) from None
-        from mtlmon.checking.shown import items_of
         from mtlmon.policy.predicates.environment import UTC, Environment
         from mtlmon.streams.atoms import StreamAtoms
 
         self.formula: Formula = policy.formula
         needs = needs_of(file, policy.formula.atoms)
         self._time_name = file.time or DEFAULT_TIME
-        self.atoms = needs.log_atoms
-        self.columns = tuple(name for name in needs.columns if name != self._time_name)
+        wanted = needed(file)
+        self.atoms, self.columns = wanted
         self._computed = tuple(name for name in policy.formula.atoms if name in file.atoms)
         environment = Environment(time=self._time_name, unit=file.unit, zone=file.zone or UTC)
         if needs.relations:
@@ -80,15 +79,7 @@ class Conditions:
             relations = known_relations(file, needs.relations, environment)
             environment = environment._replace(relations=relations)
         inner = needs_of(file, self._computed).log_atoms
-        # what is shown of events, the values in conditions and the streams and windows that they
-        # read: the names in `PolicyFile.shown` by the labels
-        read = sorted(needs.typed_columns, key=lambda name: isinstance(name, TypedColumn))
-        as_read = {str(name): name for name in read if name in self.columns}
-        columns = {
-            column_text(name): file.show(Expression(ops.COLUMN, (), as_read[name]))
-            for name in self.columns
-        }
-        self._labels = columns | {item.label: item.name for item in items_of(file, policy)}
+        self._labels = shown_values(file)
         self.shown_names: dict[When, list[str]] = {ROWS: list(self._labels.values())}
         self._streams = StreamAtoms(
             file, [{ROWS: self._computed}], inner, environment, shown=[self.shown_names]
@@ -144,27 +135,6 @@ class Conditions:
             arrays = self._arrays([event[2] for event in part[:valid]])
             yield from self._with_conditions(part, valid, arrays)
 
-    def table(
-        self, events: Iterable[NumberedPair], columns: Mapping[str, pa.Array]
-    ) -> Iterator[NumberedPair]:
-        """Yield the events of a table as `events` does.
-
-        Args:
-            events: the number of each row's trace, its time-stamp and the names of the atoms that
-                hold.
-            columns: the values by the name of the column.
-        """
-        __tracebackhide__ = True
-        source = (
-            (int(time), frozenset(letter), _NO_VALUES, number) for number, (time, letter) in events
-        )
-        first = 0
-        while part := list(islice(source, EVENTS_AT_ONCE)):
-            valid = self._valid(part)
-            arrays = {name: one.slice(first, valid) for name, one in columns.items()}
-            yield from self._with_conditions(part, valid, arrays)
-            first += len(part)
-
     def _with_conditions(
         self, part: Sequence[ValuedEvent], valid: int, arrays: Mapping[str, pa.Array]
     ) -> Iterator[NumberedPair]:
@@ -190,10 +160,10 @@ class Conditions:
         """
         for first, count, columns in self._kept:
             if first <= number < first + count:
-                return [
-                    f"{label}={_shown(columns[name][number - first].as_py())}"
-                    for label, name in self._labels.items()
-                ]
+                place = number - first
+                return value_words(
+                    {label: columns[name][place].as_py() for label, name in self._labels.items()}
+                )
         return []
 
     def keep_values(self, count: int, columns: Mapping[str, pa.Array]) -> None:
@@ -266,6 +236,54 @@ class Conditions:
             letter.union([name for name, values in columns_found if values[number]])
             for number, letter in enumerate(letters)
         ]
+
+
+class Needed(NamedTuple):
+    """What a policy needs of events.
+
+    Attributes:
+        atoms: the atoms that they say.
+        columns: the values that they have, besides the time.
+    """
+
+    atoms: tuple[str, ...]
+    columns: tuple[str, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of both."""
+        return tuple(dict.fromkeys([*self.atoms, *self.columns]))
+
+
+def needed(file: PolicyFile) -> Needed:
+    """Return what the policy of a file needs of events."""
+    (policy,) = file.policies
+    needs = needs_of(file, policy.formula.atoms)
+    time = file.time or DEFAULT_TIME
+    return Needed(needs.log_atoms, tuple(name for name in needs.columns if name != time))
+
+
+def shown_values(file: PolicyFile) -> dict[str, str]:
+    """Return what reports show of events: the names in `PolicyFile.shown` by their labels.
+
+    These are the values in conditions, and the streams and windows that they read.
+    """
+    from mtlmon.checking.shown import items_of
+
+    (policy,) = file.policies
+    columns = needed(file).columns
+    typed = needs_of(file, policy.formula.atoms).typed_columns
+    read = sorted(typed, key=lambda name: isinstance(name, TypedColumn))
+    as_read = {str(name): name for name in read if name in columns}
+    found = {
+        column_text(name): file.show(Expression(ops.COLUMN, (), as_read[name])) for name in columns
+    }
+    return found | {item.label: item.name for item in items_of(file, policy)}
+
+
+def value_words(values: Mapping[str, object]) -> list[str]:
+    """Return values by their labels, as in `latency=0.2`."""
+    return [f"{label}={_shown(value)}" for label, value in values.items()]
 
 
 def _shown(value: object) -> str:

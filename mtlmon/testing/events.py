@@ -1,23 +1,19 @@
 """Turns traces of every form into a stream of events.
 
-All data of users comes this way: pairs as they are, arrays and tables through
-`mtlmon.testing.columns`, and logs through the command's scanner.
+Pairs come as they are, and arrays through `mtlmon.testing.columns`. Files and tables are read by a
+run, see `mtlmon.testing.log_runs`.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from io import FileIO
-from itertools import repeat
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from mtlmon.engine.native import read_atoms
 from mtlmon.errors import EventTypeError, TraceError
-from mtlmon.testing.ordering import log_blocks, ordered
-from mtlmon.text.head import HEAD_BYTES, LogHead
-from mtlmon.text.native import LineOrder, Scanner
+from mtlmon.testing.ordering import ordered
 
 if TYPE_CHECKING:
     from mtlmon.testing.conditions import Conditions, ValuedEvent
@@ -30,7 +26,7 @@ if TYPE_CHECKING:
     Trace = Iterable[tuple[TimeStamp, Atoms]] | os.PathLike[str] | str | Mapping[str, Any] | Any
 
 
-__all__ = ["Letters", "events_of", "is_truth", "numbered_events", "read_letter"]
+__all__ = ["Letters", "events_of", "is_log", "is_truth", "numbered_events", "read_letter"]
 
 _NO_VALUES: dict[str, object] = {}
 _STORED = (frozenset, set, tuple, list)
@@ -57,7 +53,6 @@ def events_of(
     trace: Trace,
     names: Sequence[str],
     *,
-    time: str | None = None,
     unit: str | None = None,
     seen: SeenNames,
     times: TimeReader,
@@ -65,13 +60,11 @@ def events_of(
 ) -> Iterator[Pair]:
     """Return the events of a trace.
 
-    If the trace has columns, bits or lines, only the atoms in `names` are used.
+    If the trace has columns or bits, only the atoms in `names` are used.
 
     Args:
-        trace: a trace as for `mtlmon.testing.check`.
-        names: the names of the atoms: of the columns of a matrix or the bits of masks, or to look
-            for in the columns of a table or in a log.
-        time: the name of the column of time-stamps.
+        trace: pairs or arrays as for `mtlmon.testing.check`.
+        names: the names of the atoms: of the columns of a matrix or the bits of masks.
         unit: the unit to which dates and times are rounded down.
         seen: is told the names that the trace has, unless the events themselves say it.
         times: reads times that are no integers.
@@ -80,34 +73,17 @@ def events_of(
     Raises:
         TraceError: the trace has an unknown form, or a value is invalid; the latter can also be
             raised while iterating. Or an atom is missing, and `seen` treats that as an error.
-        LogError: a line of a log is invalid.
         EventTypeError: an event's atoms are not a collection of names.
-        OSError: the log cannot be opened.
     """
     __tracebackhide__ = True
-    if isinstance(trace, (str, os.PathLike)):
-        return read_log(trace, names, seen, order)
-    events = _events_in_memory(trace, names, time=time, unit=unit, seen=seen, times=times)
+    events = _events_in_memory(trace, names, unit=unit, seen=seen, times=times)
     return events if order is None else ordered(events, order, itemgetter(0))
 
 
 def _events_in_memory(
-    trace: Any,
-    names: Sequence[str],
-    *,
-    time: str | None,
-    unit: str | None,
-    seen: SeenNames,
-    times: TimeReader,
+    trace: Any, names: Sequence[str], *, unit: str | None, seen: SeenNames, times: TimeReader
 ) -> Iterator[Pair]:
     __tracebackhide__ = True
-    if has_columns(trace):
-        from mtlmon.testing.columns import events_of_table
-
-        try:
-            return events_of_table(trace, names, time=time, unit=unit, seen=seen, times=times)
-        except TraceError as error:
-            raise error.with_traceback(None) from None
     if _is_arrays(trace):
         from mtlmon.testing.columns import events_of_arrays
 
@@ -130,7 +106,6 @@ def numbered_events(
     conditions: Conditions | None,
     keys: Keys | None,
     *,
-    time: str | None = None,
     unit: str | None = None,
     seen: SeenNames,
     times: TimeReader,
@@ -141,11 +116,10 @@ def numbered_events(
     Takes the same further arguments as `events_of`, and raises the same errors.
 
     Args:
-        trace: a trace as for `mtlmon.testing.check`.
+        trace: pairs or arrays as for `mtlmon.testing.check`.
         names: the names of the atoms in the trace.
         conditions: the conditions, or None.
         keys: the keys, which are given numbers; None if the number is always 0.
-        time: the name of the column of time-stamps.
         unit: the unit to which dates and times are rounded down.
         seen: is told the names that the trace has.
         times: reads times that are no integers.
@@ -157,25 +131,9 @@ def numbered_events(
     __tracebackhide__ = True
     from mtlmon.testing.conditions import EVENTS_AT_ONCE
 
-    if has_columns(trace):
-        pairs = events_of(trace, names, time=time, unit=unit, seen=seen, times=times)
-        numbers = repeat(0) if keys is None else keys.of_table(trace)
-        rows: Iterator[NumberedPair] = zip(numbers, pairs, strict=False)
-        if conditions is None:
-            return rows if order is None else ordered(rows, order, _time_of_numbered)
-        from mtlmon.testing.columns import columns_of, rows_of
-
-        columns = columns_of(trace, conditions.columns)
-        if order is not None:
-            placed = list(ordered(enumerate(rows), order, lambda one: one[1][1][0]))
-            rows = (row for _, row in placed)
-            columns = rows_of(columns, [place for place, _ in placed])
-        return conditions.table(rows, columns)
-    is_path = isinstance(trace, (str, os.PathLike))
-    if not (isinstance(trace, Iterable) and not is_path) or _is_arrays(trace):
+    if not isinstance(trace, Iterable) or _is_arrays(trace):
         if keys is not None:
-            kind = "a text log" if is_path else "a trace of arrays"
-            raise keys.missing_in(kind)
+            raise keys.missing_in("a trace of arrays")
     elif not hasattr(trace, "dtype"):
         # What comes one by one may depend on what the test does in between.
         at_once = EVENTS_AT_ONCE if isinstance(trace, Sequence) else 1
@@ -185,15 +143,11 @@ def numbered_events(
         if conditions is None:
             return _without_values(events)
         return conditions.events(events, at_once=at_once)
-    found = events_of(trace, names, time=time, unit=unit, seen=seen, times=times, order=order)
+    found = events_of(trace, names, unit=unit, seen=seen, times=times, order=order)
     if conditions is None:
         return ((0, event) for event in found)
     valued = ((stamp, frozenset(letter), _NO_VALUES, 0) for stamp, letter in found)
     return conditions.events(valued, at_once=EVENTS_AT_ONCE)
-
-
-def _time_of_numbered(event: NumberedPair) -> Any:
-    return event[1][0]
 
 
 def _without_values(events: Iterator[ValuedEvent]) -> Iterator[NumberedPair]:
@@ -242,6 +196,11 @@ def read_valued_pairs(
 def _is_arrays(trace: object) -> bool:
     """Whether a trace is a pair of arrays."""
     return isinstance(trace, tuple) and len(trace) == 2 and hasattr(trace[0], "dtype")
+
+
+def is_log(trace: object) -> bool:
+    """Whether a trace is the path of a file, or a table."""
+    return isinstance(trace, (str, os.PathLike)) or has_columns(trace)
 
 
 def has_columns(trace: object) -> bool:
@@ -324,44 +283,3 @@ def given_atoms(
 def is_truth(value: object) -> bool:
     """Whether a value is true or false, also as numpy has them."""
     return isinstance(value, bool) or type(value).__name__ == "bool_"
-
-
-def read_log(
-    path: str | os.PathLike[str],
-    names: Sequence[str],
-    seen: SeenNames,
-    order: EventOrder[Any] | None = None,
-) -> Iterator[Pair]:
-    """Return the events of a text log; the arguments are those of `events_of`."""
-    __tracebackhide__ = True
-    scanner = Scanner(names, path=os.fspath(path))
-    letters = Letters(names)
-    # Open the file now and not at the first event, so that the error for a wrong path comes early.
-    file = FileIO(path)
-    seen.more = lambda: _names_in(path)
-    if order is not None:
-        scanner.order = LineOrder(order.wait)
-    return _scan(file, scanner, letters, 0 if order is None else order.wait)
-
-
-def _names_in(path: str | os.PathLike[str]) -> list[str]:
-    """The names in the first lines of a log; the scanner skips names that it does not look for."""
-    head = LogHead()
-    try:
-        with open(path, "rb") as file:
-            head.add(file.read(HEAD_BYTES))
-    except OSError:
-        # The log has been read already; this is only for a message.
-        return []
-    return head.names()
-
-
-def _scan(file: FileIO, scanner: Scanner, letters: Letters, wait: int) -> Iterator[Pair]:
-    __tracebackhide__ = True
-    # The scanner returns the events before an invalid line, and raises when it is called again.
-    with file:
-        for block in log_blocks(file, scanner.order, wait):
-            for time_stamp, mask in scanner.feed(block):
-                yield time_stamp, letters[mask]
-        for time_stamp, mask in scanner.finish():
-            yield time_stamp, letters[mask]

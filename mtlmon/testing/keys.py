@@ -109,23 +109,6 @@ class Keys:
             "events with dictionaries, or a table"
         )
 
-    def of_table(self, table: Any) -> list[int]:
-        """Return the numbers of the keys of a table's rows.
-
-        Raises:
-            TraceError: the table has no such column, or a row has no value there.
-        """
-        from mtlmon.testing.columns import columns_of
-
-        columns = [one.to_pylist() for one in columns_of(table, self.names, "key=").values()]
-        numbers = []
-        for row, values in enumerate(zip(*columns, strict=True)):
-            if None in values:
-                name = self.names[values.index(None)]
-                raise TraceError(f"row {row} has no {name!r}, which is the key")
-            numbers.append(self.number(values))
-        return numbers
-
 
 def _written(names: Sequence[str], values: Sequence[object]) -> str:
     return ", ".join(f"{name} = {value!r}" for name, value in zip(names, values, strict=True))

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from mtlmon.testing.recordings import Recordings
     from mtlmon.testing.vacuity import LeftSide
 
-__all__ = ["Limit"]
+__all__ = ["Limit", "exceeded"]
 
 
 class Limit:
@@ -55,17 +55,31 @@ class Limit:
             violated, total = self._left.share_of(violated, total)
         if policy.allows(violated, total):
             return None
-        # words of policies are loaded for failures only
-        from mtlmon.policy.limits import limit_line
-
-        words = limit_line(policy, violated, total, has_failed=True)
-        return ViolationError(
-            f"{words}; the first one known:\n\n{violation}",
-            formula=violation.formula,
-            time_point=violation.time_point,
-            key=violation.key,
-        )
+        return exceeded(policy, violated, total, violation)
 
     @property
     def _false(self) -> int:
         return sum(one.counts[1] for one in self._recordings)
+
+
+def exceeded(
+    policy: Policy, violated: int, total: int, violation: ViolationError
+) -> ViolationError:
+    """Return the failure of a policy that is violated more often than it may be.
+
+    Args:
+        policy: the policy.
+        violated: how often it is violated.
+        total: of how many times.
+        violation: the report of the first violation.
+    """
+    # words of policies are loaded for failures only
+    from mtlmon.policy.limits import limit_line
+
+    words = limit_line(policy, violated, total, has_failed=True)
+    return ViolationError(
+        f"{words}; the first one known:\n\n{violation}",
+        formula=violation.formula,
+        time_point=violation.time_point,
+        key=violation.key,
+    )

@@ -579,7 +579,7 @@ class LiveMonitor(NotCopied):
         if violation is not None:
             self._failure = violation
         elif still_open:
-            self._failure = report.undecided(still_open)
+            self._failure = report.undecided(still_open[0], len(still_open) - 1)
         elif left is not None:
             self._failure = left.failure(place)
 

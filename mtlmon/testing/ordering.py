@@ -13,21 +13,18 @@ from heapq import heappop, heappush
 from operator import index
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from mtlmon.errors import EventTypeError, LogError, MtlmonError, TimeStampError
+from mtlmon.errors import EventTypeError, MtlmonError, TimeStampError
 from mtlmon.syntax.bounds import UNITS
 from mtlmon.syntax.durations import Duration
-from mtlmon.text.native import LineOrder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from io import FileIO
     from typing import Any
 
     Wait = int | str | timedelta
 
-__all__ = ["EventOrder", "log_blocks", "ordered", "wait_units"]
+__all__ = ["EventOrder", "ordered", "wait_units"]
 
-BLOCK_BYTES = 1 << 18
 LARGEST_TIME_STAMP = (1 << 63) - 1
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -130,43 +127,6 @@ def ordered(
             raise TimeStampError(f"event {position}: {error}", index=position) from None
         yield from order.released()
     yield from order.finish()
-
-
-def log_blocks(file: FileIO, lines: LineOrder | None, wait: int = 0) -> Iterator[memoryview]:
-    """Yield the bytes of a text log in blocks, each of which is valid until the next one.
-
-    Args:
-        file: the log.
-        lines: puts the lines into the order of time; None if they are in order.
-        wait: how long they wait, for messages.
-
-    Raises:
-        LogError: a line comes too late.
-    """
-    __tracebackhide__ = True
-    room = memoryview(bytearray(BLOCK_BYTES))
-    while block := file.read(BLOCK_BYTES):
-        if lines is None:
-            yield memoryview(block)
-            continue
-        lines.push(block)
-        while count := lines.take_into(room):
-            yield room[:count]
-        if lines.refused_count:
-            break
-    if lines is None:
-        return
-    lines.finish()
-    if lines.refused_count:
-        raise LogError(
-            f"this line comes too late: its time-stamp is more than the wait, {wait}, below the "
-            "largest one so far",
-            path=str(file.name),
-            line=lines.refused_line,
-            column=1,
-        )
-    while count := lines.take_into(room):
-        yield room[:count]
 
 
 def wait_units(wait: Wait, unit: str | None) -> int:

@@ -35,6 +35,7 @@ __all__ = [
     "Events",
     "Mode",
     "Recording",
+    "require_valid",
 ]
 
 Mode = Literal["local", "global", "naive"]
@@ -43,6 +44,15 @@ EndTime = int | Literal["last", "inf"] | None
 
 AT_END: tuple[AtEnd, ...] = ("decided", "undecided-ok", "closed")
 DEFAULT_KEEP = 10_000
+
+
+def require_valid(at_end: AtEnd, keep: int | None) -> None:
+    """Raise MtlmonError if a meaning of the end is unknown, or no events can be kept."""
+    __tracebackhide__ = True
+    if at_end not in AT_END:
+        raise MtlmonError(f"at_end is one of {', '.join(map(repr, AT_END))}, not {at_end!r}")
+    if keep is not None and keep < 1:
+        raise MtlmonError(f"keep is a positive number of events or None, not {keep}")
 
 
 class Event(NamedTuple):
@@ -97,10 +107,7 @@ class Events(ABC):
         keep: int | None,
     ) -> None:
         __tracebackhide__ = True
-        if at_end not in AT_END:
-            raise MtlmonError(f"at_end is one of {', '.join(map(repr, AT_END))}, not {at_end!r}")
-        if keep is not None and keep < 1:
-            raise MtlmonError(f"keep is a positive number of events or None, not {keep}")
+        require_valid(at_end, keep)
         self.formula = subject.formula
         self.title = subject.title
         self.unit = subject.unit
@@ -163,13 +170,17 @@ class Events(ABC):
         """What holds at an event, as reports show it, beginning with atoms of the formula."""
         known = set(self.formula.atoms)
         names = sorted(event.atoms, key=lambda name: (name not in known, name))
-        values = [] if self.conditions is None else self.conditions.shown(event.number)
+        values = self.values(event)
         if self.unit is not None:
             # the language of conditions is loaded for failures only
             from mtlmon.policy.predicates.printer import condition_text
 
             names = [condition_text(name, self.unit) for name in names]
         return [*map(atom_text, names), *values]
+
+    def values(self, event: Event) -> list[str]:
+        """The values of conditions at an event, as reports show them."""
+        return [] if self.conditions is None else self.conditions.shown(event.number)
 
     def delay(self) -> int | None:
         """How much later a time-point is decided at the latest; None if there is no limit."""

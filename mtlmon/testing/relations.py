@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Iterable, Mapping
 from copy import copy
@@ -409,8 +408,6 @@ def read_events(
     recording: RelationalRecording,
     trace: Any,
     *,
-    time: str | None,
-    unit: str | None,
     times: TimeReader,
     keys: Keys | None = None,
     order: EventOrder[Any] | None = None,
@@ -418,34 +415,16 @@ def read_events(
     """Return the time-points of a trace, with the rows of atoms and the numbers of their keys.
 
     Args:
-        recording: the policy; the first rows of a table say what types its variables have.
-        trace: a trace as for `mtlmon.testing.check`.
-        time: the name of the column of time-stamps.
-        unit: the unit to which dates and times are rounded down.
+        recording: the policy.
+        trace: pairs as for `mtlmon.testing.check`.
         times: reads times that are no integers.
         keys: the keys, which are given numbers; None if the number is always 0.
         order: puts the events into the order of time; None if they are in order.
 
     Raises:
-        TraceError: the trace has an unknown form, or no key.
-        LogError: a line of a log is invalid.
-        MtlmonError: a table cannot be read.
+        TraceError: the trace has another form.
     """
     __tracebackhide__ = True
-    from mtlmon.testing.events import has_columns
-    from mtlmon.testing.table_files import is_table_file
-
-    is_file = is_table_file(trace, recording.subject)
-    if isinstance(trace, (str, os.PathLike)) and not is_file:
-        from mtlmon.testing.relation_sources import log_events
-
-        if keys is not None:
-            raise keys.missing_in("a text log")
-        return ((0, one) for one in log_events(recording, trace, order))
-    if is_file or has_columns(trace):
-        from mtlmon.testing.relation_sources import table_events
-
-        return table_events(recording, trace, time=time, unit=unit, keys=keys, order=order)
     if hasattr(trace, "dtype") or not isinstance(trace, Iterable) or _is_arrays(trace):
         raise TraceError(
             "arrays and other values without names have no arguments: pass pairs (time_stamp, "

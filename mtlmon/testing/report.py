@@ -12,10 +12,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from mtlmon.testing.recording import Event, Events
+    from mtlmon.testing.seen import SeenNames
 
     TimePoint = tuple[int, int]
 
-__all__ = ["misspelt", "undecided", "violation"]
+__all__ = ["hints", "undecided", "violation"]
 
 # how many events are shown before and after the time-point in question, and at the end
 BEFORE = 3
@@ -43,7 +44,7 @@ def violation(recording: Events, time_point: TimePoint) -> ViolationError:
         "\n".join([*heading, *_key(recording), *_values(values)]),
         _events(recording, time_point),
         f"expected: {expectation(instance, time_point, recording.unit, recording.named_formulas)}",
-        *misspelt(recording),
+        *hints(recording.seen),
         *([] if proof is None else [proof]),
     ]
     return ViolationError(
@@ -51,13 +52,13 @@ def violation(recording: Events, time_point: TimePoint) -> ViolationError:
     )
 
 
-def undecided(recordings: Sequence[Events]) -> ViolationError:
+def undecided(recording: Events, others: int = 0) -> ViolationError:
     """Report the time-points that are undecided at the end of the stream.
 
     Args:
-        recordings: those that have such time-points, at least one; the first one is shown.
+        recording: a trace that has such time-points.
+        others: how many other traces have some.
     """
-    recording = recordings[0]
     formula = recording.formula
     written = _formula(recording)
     count = recording.counts[2]
@@ -69,13 +70,13 @@ def undecided(recordings: Sequence[Events]) -> ViolationError:
     heading = [f"{_count(count, 'time-point')} {verb} undecided at the end: {shown}"]
     heading += [f"by {line}" for line in (recording.title, written) if line]
     heading += _key(recording)
-    if len(recordings) > 1:
-        heading.append(f"and so are time-points of {_count(len(recordings) - 1, 'other key')}")
+    if others:
+        heading.append(f"and so are time-points of {_count(others, 'other key')}")
     parts = [
         "\n".join(heading),
         _events(recording, points[0]),
         _until_when(recording, points[0]),
-        *misspelt(recording),
+        *hints(recording.seen),
         'Let the stream go on, or say what its end means: at_end="closed" if no event follows, '
         'at_end="undecided-ok" if open obligations are no failure.',
     ]
@@ -141,10 +142,10 @@ def _until_when(recording: Events, time_point: TimePoint) -> str:
     )
 
 
-def misspelt(recording: Events) -> Iterable[str]:
+def hints(seen: SeenNames) -> Iterable[str]:
     """Hints about atoms that never occurred, if a similar name did."""
-    for name in recording.seen.absent:
-        if guess := nearest(name, recording.seen.names()):
+    for name in seen.absent:
+        if guess := nearest(name, seen.names()):
             yield f"hint: no event has the atom {name}; did you mean {guess}?"
 
 

@@ -65,7 +65,12 @@ class Subject(NamedTuple):
 
 
 def read_subject(
-    formula: Asserted, unit: str | None = None, default_unit: str | None = None
+    formula: Asserted,
+    unit: str | None = None,
+    default_unit: str | None = None,
+    *,
+    constants: Mapping[str, object] | None = None,
+    has_log: bool = False,
 ) -> Subject:
     """Read what is asserted.
 
@@ -75,12 +80,19 @@ def read_subject(
             of one machine.
         unit: the unit of the time-stamps.
         default_unit: the unit of the time-stamps if nothing says another.
+        constants: other values for constants of a policy file that is a text.
+        has_log: whether the trace is a whole log, which can have ticks.
 
     Raises:
         FormulaError, UnitError, TypeError: as `read_formula` does.
-        MtlmonError: the text has several policies, or needs a whole log.
+        MtlmonError: the text has several policies, or needs a whole log, or it is none that could
+            have constants.
     """
     __tracebackhide__ = True
+    if constants and not isinstance(formula, str):
+        raise MtlmonError(
+            "set= is for the text of a policy file: policies() takes constants, as well"
+        )
     if isinstance(formula, Mapping):
         from mtlmon.policy.predicates.own_machines import machine_policies
 
@@ -90,7 +102,7 @@ def read_subject(
 
         file = getattr(formula, "file", formula)
         if isinstance(file, PolicyFile):
-            return subject_of(file, unit, default_unit)
+            return subject_of(file, unit, default_unit, has_log=has_log)
     if isinstance(formula, Formula):
         if formula.is_first_order:
             formula = written_with_conditions(formula) or str(formula)
@@ -104,17 +116,27 @@ def read_subject(
             raise
     from mtlmon.policy import parse_policies
 
+    texts = {}
+    if constants:
+        from mtlmon.run.keywords import constant_text
+
+        texts = {name: constant_text(value) for name, value in constants.items()}
     try:
-        file = parse_policies(formula, "<formula>", unit=unit or (default_unit and LATER))
+        later = unit or (default_unit and LATER)
+        file = parse_policies(formula, "<formula>", unit=later, constants=texts)
         if file.unit == LATER:
-            file = parse_policies(formula, "<formula>", unit=default_unit)
-        return subject_of(file, unit)
+            file = parse_policies(formula, "<formula>", unit=default_unit, constants=texts)
+        return subject_of(file, unit, has_log=has_log)
     except MtlmonError as error:
         raise error.with_traceback(None) from None
 
 
 def subject_of(
-    file: PolicyFile, unit: str | None = None, default_unit: str | None = None
+    file: PolicyFile,
+    unit: str | None = None,
+    default_unit: str | None = None,
+    *,
+    has_log: bool = False,
 ) -> Subject:
     """Return what a policy file with one policy asserts.
 
@@ -133,7 +155,7 @@ def subject_of(
             "mtlmon.testing.policies() makes a parameter of each, and mtlmon.check takes several"
         )
     (policy,) = file.policies
-    _require_events(file)
+    _require_assertion(policy, has_log=has_log)
     formula = policy.formula
     key = (file.key or ()) if policy.key is None else policy.key
     title = policy.name or ""
@@ -150,21 +172,21 @@ def subject_of(
     )
 
 
-def _require_events(file: PolicyFile) -> None:
-    """Refuse what is not about events.
+def _require_assertion(policy: Policy, *, has_log: bool) -> None:
+    """Refuse what cannot be asserted of a trace.
 
     Raises:
-        MtlmonError: the policy has ticks, or is no assertion.
+        MtlmonError: the policy only looks for something, or has ticks, which events have not.
     """
-    (policy,) = file.policies
     if policy.is_find:
         raise MtlmonError(
             f"find {policy.name} says what is looked for, so no trace violates it: write a policy, "
             "or use RelationalMonitor"
         )
-    if policy.clock is not None:
+    if policy.clock is not None and not has_log:
         raise MtlmonError(
-            f"the policy is on {policy.clock}, but a trace has events only: use mtlmon.check"
+            f"the policy is on {policy.clock}, but a trace has events only: use a file or a table, "
+            "or mtlmon.check"
         )
 
 

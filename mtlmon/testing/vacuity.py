@@ -10,7 +10,7 @@ from mtlmon.analysis.antecedent import antecedent_of, is_vacuity_wanted, vacuous
 from mtlmon.errors import VacuousError, VacuousWarning
 from mtlmon.support.stack_levels import levels_inside
 from mtlmon.testing.recording import Recording
-from mtlmon.testing.report import misspelt
+from mtlmon.testing.report import hints
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -106,7 +106,7 @@ class LeftSide:
         formula = recordings.subject.formula
         message = vacuous_text(str(formula), self.formula, recordings.event_count)
         if self.vacuous == "error":
-            text = "\n\n".join([message, *misspelt(recordings.first)])
+            text = "\n\n".join([message, *hints(recordings.first.seen)])
             return VacuousError(text, formula=formula)
         if place is None:
             warnings.warn(message, VacuousWarning, stacklevel=levels_inside())

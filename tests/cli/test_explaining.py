@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.dom import minidom
@@ -226,3 +228,20 @@ def test_rows_of_a_key_are_numbered_by_themselves(tmp_path: Path) -> None:
         f"  └─ 3:0 login(A) ({log}:4, 2 time units before)\n",
         f"  └─ 1:0 late ({log}:2, 4 time units before)\n",
     ]
+
+
+@pytest.mark.parametrize("text", [FORMULA, f"policy answered: {FORMULA}"])
+def test_text_logs_are_explained_without_pyarrow(log: Path, text: str) -> None:
+    policy = log.with_name("policy.mtl")
+    policy.write_text(text, encoding="utf-8")
+    code = "import sys; sys.modules['pyarrow'] = None; from mtlmon.cli import main; main()"
+    for option in ["--explain"], ["--report", str(log.with_name("report.html"))]:
+        done = subprocess.run(
+            [sys.executable, "-c", code, *option, str(policy), str(log)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.stdout.endswith("50:0 true\n")
+        assert "internal fault" not in done.stderr
+        assert done.stderr.count("├─ ✓") == (3 if option == ["--explain"] else 0)

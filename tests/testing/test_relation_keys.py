@@ -176,7 +176,7 @@ def test_results_of_keys() -> None:
 
 def test_a_failure_is_about_the_events_of_the_key() -> None:
     policy = f"{OWN.replace('policy own', 'policy own at most 1')}"
-    with pytest.raises(ViolationError, match="2 of 3 violated"):
+    with pytest.raises(ViolationError, match="2 of 4 violated"):
         assert_holds(policy, TABLE)
     table = {name: [*values[:1], *values[2:]] for name, values in TABLE.items()}
     with pytest.raises(ViolationError) as caught:
