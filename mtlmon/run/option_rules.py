@@ -261,9 +261,6 @@ def require_no_columns(file: PolicyFile, options: RunSpec, *, of_streams: bool =
 
 def check_checkpoint_options(refuse: Refuse, options: RunSpec) -> None:
     """Raise RunError if an option for checkpoints needs another or does not work with it."""
-    is_corrected = options.times.lateness is not None
-    if is_corrected and None not in (options.checkpoint.path, options.reporting.report):
-        refuse("--report does not work yet with --lateness and --checkpoint: use --wait")
     if options.checkpoint.path is None:
         if options.checkpoint.resume:
             refuse("--resume needs a checkpoint to go on from: add --checkpoint FILE")
