@@ -133,11 +133,10 @@ def check_follow_options(parser: Parser, options: RunSpec, files: Sequence[str])
         parser.error(f"--follow names the log: leave out {' '.join(files)}")
     if STANDARD_STREAM in (options.log.follow, *options.policies.files):
         parser.error("--follow needs files: standard input cannot be followed")
-    if options.checkpoint.path is not None:
-        parser.error(
-            "--follow does not work with --checkpoint: the file may be replaced, and a later run "
-            "needs the log from its beginning"
-        )
+    if options.output.path is not None and os.path.realpath(
+        options.output.path
+    ) == os.path.realpath(options.log.follow):
+        parser.error(f"{options.output.path} is both the log and the file for the verdicts")
     if options.log.signature is not None:
         parser.error("--follow does not work with --signature: write tail -F LOG | mtlmon ...")
     known = table_format(options.log.follow)

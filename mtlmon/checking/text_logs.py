@@ -22,7 +22,12 @@ from mtlmon.checking.sources import (
 from mtlmon.drive.native import TextEvents
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.errors import MtlmonError
-from mtlmon.support.standard_input import has_begun, read_ready
+from mtlmon.support.standard_input import (
+    followed_input,
+    go_on_in_input,
+    has_begun,
+    read_ready,
+)
 from mtlmon.text.head import HEAD_BYTES, LogHead
 
 if TYPE_CHECKING:
@@ -324,6 +329,8 @@ class TextLog(BatchReader[TextBatch]):
             self.size = max(0, status.st_size - start)
             if order is None and streams is None:
                 self.start = start
+        elif order is None and streams is None and followed_input(self.descriptor) is not None:
+            self.start = 0
 
     @property
     def has_streams(self) -> bool:
@@ -530,12 +537,16 @@ class TextLog(BatchReader[TextBatch]):
         assert self.start is not None
         own = self._events
         lines = own.scanner if isinstance(own, TextEvents) else own.rows.lines
-        begin = max(0, size - 4)
-        self._head.go_on(
-            os.pread(self.descriptor, min(HEAD_BYTES, size), self.start),
-            os.pread(self.descriptor, size - begin, self.start + begin),
-            lines.line_count,
-        )
+        if (followed := followed_input(self.descriptor)) is not None:
+            self._head.go_on(followed.head, b"\n", lines.line_count)
+            go_on_in_input()
+        else:
+            begin = max(0, size - 4)
+            self._head.go_on(
+                os.pread(self.descriptor, min(HEAD_BYTES, size), self.start),
+                os.pread(self.descriptor, size - begin, self.start + begin),
+                lines.line_count,
+            )
         self.bytes_read = size
         self.rows, self._clock = rows, clock
         self._latest = clock or 0

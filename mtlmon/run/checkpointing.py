@@ -172,6 +172,7 @@ class CheckpointingPump(Pump):
             *options.policies.files,
             options.reporting.explain_output,
             *options.log.paths,
+            options.log.follow,
         ]
         if any(other and os.path.realpath(other) == path for other in used) or (
             os.path.exists(path)
