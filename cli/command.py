@@ -128,6 +128,8 @@ def refuse_misspelt(word: str) -> None:
 
 def run(options: RunSpec) -> int:
     """Do what the options ask for; return the exit status."""
+    if options.log.follow is not None and not options.policies.explain_formula:
+        options = options.having(format=follow_log(options.log, options.checkpoint))
     if options.log.signature is not None:
         from mtlmon.run.monpoly_logs import check_monpoly, prepared_monpoly
 
@@ -136,8 +138,6 @@ def run(options: RunSpec) -> int:
             explain(formula.file, options)
             return 0
         return finished(check_monpoly(formula, options))
-    if options.log.follow is not None and not options.policies.explain_formula:
-        options = options.having(format=follow_log(options.log, options.checkpoint))
     file, options = prepared(options)
     if options.policies.explain_formula:
         explain(file, options)

@@ -22,6 +22,7 @@ from mtlmon.checking.sources import (
 from mtlmon.drive.native import TextEvents
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.errors import MtlmonError
+from mtlmon.support.refusals import refused
 from mtlmon.support.standard_input import (
     followed_input,
     go_on_in_input,
@@ -502,7 +503,7 @@ class TextLog(BatchReader[TextBatch]):
             MtlmonError: something of it cannot be saved.
         """
         if self._order is not None:
-            raise MtlmonError("no snapshot while lines wait for others that come late (wait=)")
+            raise MtlmonError(refused("snapshot, wait"))
         events = self._events
         state = events.snapshot().hex() if isinstance(events, TextEvents) else ""
         streams = None if self._streams is None else self._streams.state()
@@ -685,6 +686,11 @@ class TextLog(BatchReader[TextBatch]):
             return False
         self._order.lines.pass_time(time_stamp)
         return self._order.lines.is_ready
+
+    @property
+    def time_order(self) -> LineOrder | None:
+        """What puts lines into the order of time; None if they are in order."""
+        return None if self._order is None else self._order.lines
 
     def released(self) -> Iterator[TextBatch]:
         """Yield a batch without events, with those that wait for later values: none come.

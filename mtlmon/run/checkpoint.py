@@ -7,8 +7,9 @@ import fcntl
 import json
 import os
 import stat
+from collections.abc import Sequence
 from hashlib import blake2b
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from mtlmon.run.failure import RunError, WriteFailure, reason
 from mtlmon.support.replacing import create_beside, leftovers, write_all
@@ -101,6 +102,8 @@ class LogMark(NamedTuple):
             come from several files.
         lost: how many bytes behind the place were cut off, if it is followed.
         head: the first lines of the log, if it is followed.
+        passed: how time has passed for rows that wait for others, as `pass_again` takes it; None if
+            it has not.
     """
 
     digest: str | None = None
@@ -113,6 +116,7 @@ class LogMark(NamedTuple):
     shift: int = 0
     lost: int = 0
     head: str = ""
+    passed: Sequence[Any] | None = None
 
     @property
     def place(self) -> int:

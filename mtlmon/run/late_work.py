@@ -67,24 +67,7 @@ if TYPE_CHECKING:
             """Go on where so many bytes have been written, and these bounds."""
 
 
-__all__ = ["LateLines", "LateWork", "bounds_of", "late_lines", "refusal", "run_late_work"]
-
-
-_STRONG = "--consistency strong, which lets rows wait, works with it"
-_ONE_CLOCK = "leave --clock out, and all keys share the time of the log"
-
-
-def refusal(what: str, *, of_clock: bool = False) -> RunError:
-    """Return the error that verdicts cannot be corrected with something.
-
-    Args:
-        what: the options or policies.
-        of_clock: whether it is a clock for each key that does not work with them. Rows that wait
-            have no such clock either, so that is no way out.
-    """
-    return RunError(
-        f"--lateness does not work yet with {what}: {_ONE_CLOCK if of_clock else _STRONG}"
-    )
+__all__ = ["LateLines", "LateWork", "bounds_of", "late_lines", "run_late_work"]
 
 
 def bounds_of(options: RunSpec, source: Source) -> Bounds:
@@ -387,6 +370,11 @@ class LateWork(EventWork):
     def is_settled(self) -> bool:
         """Whether `snapshot` can be called: not within a batch, nor at the end."""
         return not (self.has_ended or self.check.is_within_row) and self.is_at_event
+
+    @property
+    def time_order(self) -> LineOrder | None:
+        """What finds lines that come too late; the check knows by itself how time has passed."""
+        return self.late.lines if isinstance(self.late, LateLines) else None
 
     def skip(self, mark: LogMark) -> Iterator[None]:
         answers = self.check.answers

@@ -352,3 +352,24 @@ def test_bytes_that_were_cut_off(tmp_path: Path) -> None:
     piece = follower.piece_at(10)
     assert (piece.start, piece.shift) == (10, 10)
     os.close(reader)
+
+
+def test_a_log_of_monpoly(tmp_path: Path) -> None:
+    log, output = tmp_path / "app.log", tmp_path / "out"
+    (tmp_path / "sig").write_text("p(int)\n")
+    (tmp_path / "f.mfotl").write_text("p(x) AND PREV p(x)\n")
+    asked = ["--signature", str(tmp_path / "sig"), str(tmp_path / "f.mfotl"), "-o", str(output)]
+    asked += ["--follow", str(log), "--checkpoint", str(tmp_path / "state"), "--resume"]
+    log.write_text("@1 p(1)\n@2 p(1)\n")
+    with Live(*asked) as live:
+        end_when_read(live, log, tmp_path / "state")
+    append(log, "@3 p(1) p(2)\n@4 p(2)\n")
+    with Live(*asked) as live:
+        wait_until(lambda: output.read_text().count("\n") == 2, live.process)
+        append(log, "@5 p(1)\n")
+        wait_until_read(live, log)
+        ended(live)
+    log.rename(tmp_path / "whole")
+    done = mtlmon(*asked[:3], str(tmp_path / "whole"))
+    assert output.read_text() == done.output
+    assert done.output.count("\n") == 3
