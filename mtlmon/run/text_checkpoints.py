@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from mtlmon.drive.native import ScannedBatch, TextMonitor
     from mtlmon.run.checkpoint import LogMark
     from mtlmon.run.files import LogFile
-    from mtlmon.text.native import LineOrder
 
 __all__ = ["CheckpointedText"]
 
@@ -44,16 +43,13 @@ class CheckpointedText(MonitoredText):
     """
 
     passed_before = 0
+    # time does not pass without events here
+    time_order = None
 
     def __init__(self, monitor: TextMonitor, log: LogFile, threads: int | None = 1) -> None:
         super().__init__(monitor, log, threads)
         self.name = log.name
         self.part = ReadPart(log)
-
-    @property
-    def time_order(self) -> LineOrder | None:
-        """What puts lines into the order of time; None if they are in order."""
-        return None if self.log.order is None else self.log.order.lines
 
     @property
     def logs(self) -> list[os.stat_result]:
