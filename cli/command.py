@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mtlmon.policy import PolicyFile
-    from mtlmon.run.spec import Log, RunSpec
+    from mtlmon.run.spec import Checkpoint, Log, RunSpec
     from mtlmon.syntax.formula import Formula
 
 __all__ = ["main"]
@@ -128,6 +128,8 @@ def refuse_misspelt(word: str) -> None:
 
 def run(options: RunSpec) -> int:
     """Do what the options ask for; return the exit status."""
+    if options.log.follow is not None and not options.policies.explain_formula:
+        options = options.having(format=follow_log(options.log, options.checkpoint))
     if options.log.signature is not None:
         from mtlmon.run.monpoly_logs import check_monpoly, prepared_monpoly
 
@@ -136,8 +138,6 @@ def run(options: RunSpec) -> int:
             explain(formula.file, options)
             return 0
         return finished(check_monpoly(formula, options))
-    if options.log.follow is not None and not options.policies.explain_formula:
-        options = options.having(format=follow_log(options.log))
     file, options = prepared(options)
     if options.policies.explain_formula:
         explain(file, options)
@@ -146,11 +146,11 @@ def run(options: RunSpec) -> int:
     return finished(steps_of(file, options))
 
 
-def follow_log(log: Log) -> str | None:
+def follow_log(log: Log, checkpoint: Checkpoint) -> str | None:
     """Let standard input be the file that --follow names; return its format, as far as is known.
 
     Raises:
-        RunError: this is not a file, or cannot be read.
+        RunError: this is not a file, or cannot be read; or the checkpoint is of another one.
     """
     from mtlmon.cli.following import follow
     from mtlmon.run.recognition import format_of
@@ -165,7 +165,13 @@ def follow_log(log: Log) -> str | None:
     def is_header(line: bytes) -> bool:
         return (format or format_of(line)) in ("csv", "tsv")
 
-    follow(log.follow, is_header)
+    mark = None
+    if checkpoint.path is not None and checkpoint.resume:
+        from mtlmon.run.checkpoint import CheckpointFile
+
+        before = CheckpointFile(checkpoint.path).read()
+        mark = None if before is None else before.log
+    follow(log.follow, is_header, mark, keeps=checkpoint.path is not None)
     return format
 
 

@@ -2,12 +2,17 @@
 
 As `tail -F` does, this goes on with the new file when the file is replaced, from the beginning when
 it is cut, and waits while it does not exist. The pipe ends with the first SIGINT or SIGTERM.
+
+A run that goes on from a checkpoint begins at the place that the checkpoint has, in the same file:
+under its name, or under another one in its directory, if it has been replaced since. First the pipe
+has the first lines of the log, as readers find formats and types by them.
 """
 
 from __future__ import annotations
 
 import io
 import os
+import select
 import stat
 import sys
 import threading
@@ -15,12 +20,17 @@ import time
 
 from mtlmon.cli.signals import Signals
 from mtlmon.cli.terminal import note
+from mtlmon.run.checkpoint import AFRESH
 from mtlmon.run.failure import RunError
-from mtlmon.support.standard_input import STANDARD_INPUT, name_input
+from mtlmon.run.read_parts import edges_of
+from mtlmon.run.report import plural
+from mtlmon.support.standard_input import STANDARD_INPUT, Piece, follow_input, name_input
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from mtlmon.run.checkpoint import LogMark, Place
 
 __all__ = ["follow"]
 
@@ -29,20 +39,26 @@ STEP = 0.1
 BLOCK_BYTES = 1 << 16
 # The longest header that is recognised in the file that replaces another one.
 HEADER_BYTES = 1 << 16
+# How much of the first lines a checkpoint has, or two lines; a pipe has room for a header's bytes.
+HEAD_BYTES = 1 << 12
 # `timeout` sends its signal twice, to the process and to its group, which counts as one signal
 SAME_SECONDS = 0.3
 
 
-def follow(path: str, is_header: Callable[[bytes], bool]) -> None:
-    """Let standard input be what is written to a file, from its beginning on.
+def follow(
+    path: str, is_header: Callable[[bytes], bool], mark: LogMark | None = None, *, keeps: bool
+) -> None:
+    """Let standard input be what is written to a file, from its beginning or a checkpoint on.
 
     Args:
         path: the file, which need not exist yet.
         is_header: whether the first line of the log is a header, which is not read again where a
             file begins with the same one.
+        mark: where a run goes on; None for the beginning.
+        keeps: whether files stay open until all that was read of them has been checked.
 
     Raises:
-        RunError: this is not a file, or cannot be read.
+        RunError: this is not a file, or cannot be read; or the mark is of another one.
     """
     try:
         status = os.stat(path)
@@ -62,9 +78,14 @@ def follow(path: str, is_header: Callable[[bytes], bool]) -> None:
         # it was closed, and is open now
         sys.stdin = io.StringIO()
     name_input(path)
-    follower = Follower(path, writer, is_header)
+    follower = Follower(path, writer, is_header, keeps=keeps)
     Signals.end_log = staticmethod(follower.end)
-    threading.Thread(target=follower.run, name="mtlmon-follow", daemon=True).start()
+    if keeps:
+        follow_input(follower)
+    if mark is not None:
+        follower.begin_at(mark)
+    if not follower.begin:
+        follower.go_on()
 
 
 class Follower:
@@ -74,9 +95,29 @@ class Follower:
         path: the file.
         writer: the descriptor of the pipe's end to write to, which is closed at the end.
         is_header: as for `follow`.
+        keeps: likewise.
+
+    Attributes:
+        begin: the position in the log, as a number of bytes, that it is read from.
     """
 
-    def __init__(self, path: str, writer: int, is_header: Callable[[bytes], bool]) -> None:
+    def __init__(
+        self,
+        path: str,
+        writer: int,
+        is_header: Callable[[bytes], bool],
+        *,
+        keeps: bool = False,
+    ) -> None:
+        # the first bytes of the log
+        self.lines = b""
+        self.begin = 0
+        self.keeps = keeps
+        self.is_running = False
+        # how many bytes the log has so far
+        self.written = 0
+        # the files that they come from; one that was cut is followed by another piece of it
+        self.pieces = [Piece(None, path, 0)]
         self.path = path
         self.writer = writer
         self.is_header = is_header
@@ -90,7 +131,7 @@ class Follower:
         # the first line of the log; None as long as it is not complete
         self.first_line: bytes | None = None
         # what a file begins with, as long as it may be the header again
-        self.begin: bytes | None = None
+        self.held: bytes | None = None
 
     def end(self) -> bool:
         """Let the log end with what the file has now; return False if it was asked to before."""
@@ -101,6 +142,139 @@ class Follower:
         self.ended.set()
         return True
 
+    # ---- where a run goes on ---------------------------------------------------------------
+
+    def begin_at(self, mark: LogMark) -> None:
+        """Begin where a checkpoint has been written, with the first lines of the log before.
+
+        Raises:
+            RunError: the checkpoint is of another file.
+        """
+        self.begin = self.written = mark.position
+        self.lines = mark.head.encode("latin-1")
+        self.first_line = self.head[: self.head.find(b"\n") + 1] or None
+        if self.begin:
+            self.send(self.lines)
+        if mark.lost:
+            note(f"{self.path} was cut: {plural(mark.lost, 'byte')} had been read, not checked")
+        if mark.file is None or mark.edges is None:
+            if mark.digest is not None and mark.head:
+                raise RunError(
+                    f"this run has to read the log from its beginning, and {self.path} was "
+                    f"replaced or cut before the checkpoint {AFRESH}"
+                )
+            self.start_again()
+            return
+        path = self.find(mark)
+        if path is None:
+            self.go_on_without(mark)
+            return
+        self.file = os.open(path, os.O_RDONLY)
+        self.position = os.lseek(self.file, mark.place, os.SEEK_SET)
+        self.pieces = [Piece(self.file, path, self.written)]
+        self.pieces[0].shift, self.pieces[0].size = mark.shift, mark.place
+        if os.path.realpath(path) != os.path.realpath(self.path):
+            note(f"{self.path} has been replaced since the checkpoint: reading the rest of {path}")
+            for other in self.newer(path):
+                note(f"{other} was written after {path}, and is not read")
+
+    def go_on_without(self, mark: LogMark) -> None:
+        """Begin with the present file, as that of the mark is not there any more.
+
+        Raises:
+            RunError: the mark is of a log of another name, or a part of the file is needed again.
+        """
+        assert mark.file is not None and mark.edges is not None
+        if mark.file.path != os.path.realpath(self.path):
+            raise RunError(f"the checkpoint is of {mark.file.path}, not of {self.path} {AFRESH}")
+        what = f"{self.path} has been replaced or cut since the checkpoint"
+        if mark.events or mark.digest is not None:
+            raise RunError(f"{what}, and the file before is not beside it any more {AFRESH}")
+        note(
+            f"{what}: going on from its beginning; what the file before had behind its first "
+            f"{plural(mark.place, 'byte')} is not checked"
+        )
+        self.start_again()
+
+    def find(self, mark: LogMark) -> str | None:
+        """Return the path of the file that a mark is of; None if it is not there any more.
+
+        A file that is replaced keeps its inode, and one that is cut leaves a copy of its bytes.
+        """
+        assert mark.file is not None and mark.edges is not None
+        if has_mark(self.path, mark) and (mark.edges.size or is_at(self.path, mark.file)):
+            return self.path
+        folder, name = os.path.split(os.path.realpath(self.path))
+        beside = [os.path.join(folder, one) for one in sorted(os.listdir(folder))]
+        for one in beside:
+            is_copy = mark.edges.size > 0 and os.path.basename(one).startswith(name)
+            if (is_at(one, mark.file) or is_copy) and has_mark(one, mark):
+                return one
+        return None
+
+    def newer(self, path: str) -> list[str]:
+        """Return the files beside a replaced one that seem to be between it and the present one."""
+        folder, name = os.path.split(os.path.realpath(self.path))
+        present = os.path.join(folder, name)
+        beside = [os.path.join(folder, one) for one in sorted(os.listdir(folder))]
+        since = os.stat(path).st_mtime_ns
+        return [
+            one
+            for one in beside
+            if os.path.basename(one).startswith(name)
+            and one not in {path, present}
+            and os.stat(one).st_mtime_ns > since
+        ]
+
+    def go_on(self) -> None:
+        """Drop the first lines, as far as they are in the pipe, and begin to follow."""
+        if self.is_running:
+            return
+        self.is_running = True
+        poll = select.poll()
+        poll.register(STANDARD_INPUT, select.POLLIN)
+        while self.begin and poll.poll(0):
+            os.read(STANDARD_INPUT, BLOCK_BYTES)
+        threading.Thread(target=self.run, name="mtlmon-follow", daemon=True).start()
+
+    @property
+    def head(self) -> bytes:
+        """The first lines of the log, by which readers find its format and types."""
+        least = self.lines.find(b"\n", self.lines.find(b"\n") + 1)
+        end = max(self.lines.rfind(b"\n", 0, HEAD_BYTES), least)
+        return self.lines[: end + 1]
+
+    @property
+    def whole(self) -> Piece | None:
+        """The file that all of the log has come from; None if there were several, or none."""
+        known = [one for one in self.pieces if one.shift is not None]
+        for before in known[:-1]:
+            self.drop(before)
+        only = known[-1] if known else None
+        return only if only is not None and only.start == 0 else None
+
+    def drop(self, piece: Piece) -> None:
+        """Forget a piece, and close its file if no other piece is of it."""
+        self.pieces.remove(piece)
+        if piece.descriptor not in {None, *(one.descriptor for one in self.pieces)}:
+            assert piece.descriptor is not None
+            os.close(piece.descriptor)
+
+    def piece_at(self, position: int) -> Piece:
+        """Return the piece that has a position; positions must not decrease between calls."""
+        pieces = self.pieces
+        known = [one for one in pieces if one.start <= position and one.shift is not None]
+        found = known[-1] if known else pieces[0]
+        behind = pieces[pieces.index(found) + 1 :]
+        if behind and behind[0].descriptor == found.descriptor and position <= behind[0].start:
+            # that piece was cut off
+            return behind[0]
+        for before in pieces[: pieces.index(found)]:
+            self.drop(before)
+        return found
+
+    # ---- what comes ------------------------------------------------------------------------
+
     def run(self) -> None:
         """Follow the file until the end is asked for, or nobody reads the pipe."""
         try:
@@ -109,14 +283,14 @@ class Follower:
                 is_last = self.ended.is_set()
                 self.look()
                 self.ended.wait(STEP)
-            self.pass_begin()
+            self.pass_held()
         except BrokenPipeError:
             pass
         except OSError as error:
             note(f"cannot read {self.path}: {error.strerror}; the log ends here")
         finally:
             os.close(self.writer)
-            if self.file is not None:
+            if self.file is not None and not self.keeps:
                 os.close(self.file)
 
     def look(self) -> None:
@@ -128,7 +302,8 @@ class Follower:
             # what has been written to the old file before the new one came
             self.read()
             assert self.file is not None
-            os.close(self.file)
+            if not self.keeps:
+                os.close(self.file)
             self.file = None
             self.start_again()
             if not self.open():
@@ -144,7 +319,14 @@ class Follower:
         except FileNotFoundError:
             return False
         self.position = 0
+        self.begin_piece()
         return True
+
+    def begin_piece(self) -> None:
+        """Note that what comes from now on is from another file, or its beginning again."""
+        self.pieces.append(Piece(self.file, self.path, self.written))
+        if not self.keeps:
+            del self.pieces[:-1]
 
     def is_other(self) -> bool:
         """Whether the name now belongs to another file."""
@@ -160,21 +342,23 @@ class Follower:
         assert self.file is not None
         if os.fstat(self.file).st_size < self.position:
             note(f"{self.path} has been cut: going on from its beginning")
+            self.start_again()
             os.lseek(self.file, 0, os.SEEK_SET)
             self.position = 0
-            self.start_again()
+            self.begin_piece()
         while block := os.read(self.file, BLOCK_BYTES):
             self.position += len(block)
             self.add(block)
 
     def start_again(self) -> None:
         """End an incomplete line; the next bytes are the beginning of a file."""
-        self.pass_begin()
+        self.pass_held()
         if not self.is_line_complete:
-            self.write(b"\n")
+            self.send(b"\n")
+            self.written += 1
         first = self.first_line or b""
         if first.endswith(b"\n") and self.is_header(first):
-            self.begin = b""
+            self.held = b""
 
     def add(self, block: bytes) -> None:
         """Write what comes next, unless it may be the header of the log again."""
@@ -183,25 +367,57 @@ class Follower:
                 : block.find(b"\n") + 1 or len(block)
             ]
             self.first_line = self.first_line[:HEADER_BYTES]
-        if self.begin is None:
+        if self.held is None:
             self.write(block)
             return
-        self.begin += block
+        self.held += block
         assert self.first_line is not None
-        if self.begin.startswith(self.first_line):
-            self.begin = self.begin[len(self.first_line) :]
-            self.pass_begin()
-        elif not self.first_line.startswith(self.begin):
-            self.pass_begin()
+        if self.held.startswith(self.first_line):
+            self.held = self.held[len(self.first_line) :]
+            self.pass_held()
+        elif not self.first_line.startswith(self.held):
+            self.pass_held()
 
-    def pass_begin(self) -> None:
+    def pass_held(self) -> None:
         """Write the beginning of a file, which is not the header again."""
-        begin, self.begin = self.begin, None
-        if begin:
-            self.write(begin)
+        held, self.held = self.held, None
+        if held:
+            self.write(held)
 
     def write(self, block: bytes) -> None:
+        """Write the last bytes that were read of the file."""
+        self.pieces[-1].shift = self.written - (self.position - len(block))
+        self.pieces[-1].size = self.position
+        if len(self.lines) < HEADER_BYTES and not self.begin:
+            self.lines += block[: HEADER_BYTES - len(self.lines)]
+        self.send(block)
+        self.written += len(block)
+
+    def send(self, block: bytes) -> None:
         self.is_line_complete = block.endswith(b"\n")
         rest = memoryview(block)
         while rest:
             rest = rest[os.write(self.writer, rest) :]
+
+
+def has_mark(path: str, mark: LogMark) -> bool:
+    """Whether a file begins with the bytes that a mark is behind."""
+    assert mark.edges is not None
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    except OSError:
+        return False
+    try:
+        is_long_enough = os.fstat(descriptor).st_size >= mark.edges.size
+        return is_long_enough and edges_of(descriptor).of(mark.edges.size) == mark.edges
+    finally:
+        os.close(descriptor)
+
+
+def is_at(path: str, place: Place) -> bool:
+    """Whether a path is that of a file with the same inode."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return False
+    return (status.st_dev, status.st_ino) == place[1:]

@@ -7,6 +7,7 @@ import os
 
 from mtlmon.cli.terminal import show
 from mtlmon.run.failure import RunError
+from mtlmon.support.refusals import refused
 from mtlmon.support.standard_input import STANDARD_STREAM
 
 TYPE_CHECKING = False
@@ -133,21 +134,15 @@ def check_follow_options(parser: Parser, options: RunSpec, files: Sequence[str])
         parser.error(f"--follow names the log: leave out {' '.join(files)}")
     if STANDARD_STREAM in (options.log.follow, *options.policies.files):
         parser.error("--follow needs files: standard input cannot be followed")
-    if options.checkpoint.path is not None:
-        parser.error(
-            "--follow does not work with --checkpoint: the file may be replaced, and a later run "
-            "needs the log from its beginning"
-        )
-    if options.log.signature is not None:
-        parser.error("--follow does not work with --signature: write tail -F LOG | mtlmon ...")
+    if options.output.path is not None and os.path.realpath(
+        options.output.path
+    ) == os.path.realpath(options.log.follow):
+        parser.error(f"{options.output.path} is both the log and the file for the verdicts")
     known = table_format(options.log.follow)
     format = options.log.format or (known and known[0])
     if (known and known[1]) or format in ("parquet", "arrow", "xes"):
         what = known[1] if known and known[1] else format
-        parser.error(
-            f"--follow reads lines as they are appended, and {what} has none: text logs, JSON "
-            "lines, CSV and lines of a pattern can be followed"
-        )
+        parser.error(refused("follow, format", format=str(what)))
 
 
 def policy_files(parser: Parser, files: list[str], policies: list[str]) -> list[str]:

@@ -392,6 +392,7 @@ if TYPE_CHECKING:
     from mtlmon.support.frozen import Frozen
     from mtlmon.support.option_names import COMMAND, PYTHON
     from mtlmon.support.ready_patterns import READY
+    from mtlmon.support.refusals import REFUSALS
     from mtlmon.support.severities import SEVERITIES
     from mtlmon.support.snapshot_parts import (
         joined_parts,

@@ -9,6 +9,7 @@ from mtlmon.changelog.lines import Kind, UnfitLineError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from typing import Any
 
     from mtlmon.changelog.lines import Row
 
@@ -98,6 +99,41 @@ class Points:
         """About how many bytes the time-points take."""
         return self.count * _POINT_BYTES + len(self._times) * _TIME_BYTES
 
+    def snapshot(self) -> list[object]:
+        """Return the time-points that are held, without answers, as a value for JSON."""
+        points = [one for found in self._at.values() for one in found.values()]
+        places = {one: place for place, one in enumerate(points)}
+        rows = [
+            [
+                one.prefix.decode("latin-1"),
+                one.time_stamp,
+                one.offset,
+                one.value,
+                None if one.reference is None else places[one.reference],
+                one.has_line,
+                one.is_withdrawn,
+            ]
+            for one in points
+        ]
+        bounds = [[prefix.decode("latin-1"), bound] for prefix, bound in self._bounds.items()]
+        return [self.bound, bounds, rows]
+
+    def restore(self, snapshot: list[Any]) -> None:
+        """Go on from a snapshot; nothing must have been taken in."""
+        bound, bounds, rows = snapshot
+        points = []
+        for prefix, time_stamp, offset, value, _, has_line, is_withdrawn in rows:
+            point = self._point(prefix.encode("latin-1"), time_stamp, offset)
+            point.value, point.has_line, point.is_withdrawn = value, has_line, is_withdrawn
+            points.append(point)
+        for point, (*_, reference, _has_line, _is_withdrawn) in zip(points, rows, strict=True):
+            if reference is not None:
+                self._attach(point, points[reference])
+        self.bound = bound
+        for prefix, own in bounds:
+            for _ in self.drop(own, prefix.encode("latin-1")):
+                pass
+
     def bound_of(self, prefix: bytes) -> int:
         """The time-stamp below which verdicts behind some fields are final."""
         return max(self.bound, self._bounds.get(prefix, 0))
@@ -126,10 +162,7 @@ class Points:
             root = self._point(prefix, *reference)
             if root.is_withdrawn:
                 raise UnfitLineError(f"{root} is no time-point any more")
-            point.reference = root
-            if root.followers is None:
-                root.followers = {}
-            root.followers[point] = None
+            self._attach(point, root)
             value = root.value
         point.is_withdrawn = kind == Kind.WITHDRAWN
         if kind == Kind.GONE:
@@ -231,6 +264,13 @@ class Points:
         point = points[prefix, offset] = Point(prefix, time_stamp, offset)
         self.count += 1
         return point
+
+    def _attach(self, point: Point, root: Point) -> None:
+        """Make a time-point follow another one."""
+        point.reference = root
+        if root.followers is None:
+            root.followers = {}
+        root.followers[point] = None
 
     def _detach(self, point: Point) -> None:
         """Make a time-point follow no other."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from mtlmon.engine.native import clock_at_end, is_end_of_time
 from mtlmon.errors import MtlmonError
 from mtlmon.policy.definitions import Clock
+from mtlmon.support.refusals import refused
 
 if TYPE_CHECKING:
     from mtlmon.policy import Policy
@@ -62,14 +63,10 @@ def tick_period(clock: Clock | None) -> int | None:
 
 def refuse_waiting(verdicts: str, *, advances: bool) -> None:
     """Refuse what needs rows in the order of time, where rows wait for later values."""
-    what = "the first violation" if verdicts == "first" else None
     if advances:
-        what = "advancing all keys with time"
-    if what is not None:
-        raise MtlmonError(
-            f"{what} is not possible where a policy uses next(...), because its rows wait for "
-            "later ones"
-        )
+        raise MtlmonError(refused("next, advance"))
+    if verdicts == "first":
+        raise MtlmonError(refused("next, first"))
 
 
 def end_time_of_all(clock: int, end_time: EndTime) -> int | Literal["inf"] | None:

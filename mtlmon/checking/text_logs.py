@@ -22,7 +22,13 @@ from mtlmon.checking.sources import (
 from mtlmon.drive.native import TextEvents
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.errors import MtlmonError
-from mtlmon.support.standard_input import has_begun, read_ready
+from mtlmon.support.refusals import refused
+from mtlmon.support.standard_input import (
+    followed_input,
+    go_on_in_input,
+    has_begun,
+    read_ready,
+)
 from mtlmon.text.head import HEAD_BYTES, LogHead
 
 if TYPE_CHECKING:
@@ -324,6 +330,8 @@ class TextLog(BatchReader[TextBatch]):
             self.size = max(0, status.st_size - start)
             if order is None and streams is None:
                 self.start = start
+        elif order is None and streams is None and followed_input(self.descriptor) is not None:
+            self.start = 0
 
     @property
     def has_streams(self) -> bool:
@@ -500,7 +508,7 @@ class TextLog(BatchReader[TextBatch]):
             MtlmonError: something of it cannot be saved.
         """
         if self._order is not None:
-            raise MtlmonError("no snapshot while lines wait for others that come late (wait=)")
+            raise MtlmonError(refused("snapshot, wait"))
         events = self._events
         state = events.snapshot().hex() if isinstance(events, TextEvents) else ""
         streams = None if self._streams is None else self._streams.state()
@@ -535,12 +543,16 @@ class TextLog(BatchReader[TextBatch]):
         assert self.start is not None
         own = self._events
         lines = own.scanner if isinstance(own, TextEvents) else own.rows.lines
-        begin = max(0, size - 4)
-        self._head.go_on(
-            os.pread(self.descriptor, min(HEAD_BYTES, size), self.start),
-            os.pread(self.descriptor, size - begin, self.start + begin),
-            lines.line_count,
-        )
+        if (followed := followed_input(self.descriptor)) is not None:
+            self._head.go_on(followed.head, b"\n", lines.line_count)
+            go_on_in_input()
+        else:
+            begin = max(0, size - 4)
+            self._head.go_on(
+                os.pread(self.descriptor, min(HEAD_BYTES, size), self.start),
+                os.pread(self.descriptor, size - begin, self.start + begin),
+                lines.line_count,
+            )
         self.bytes_read = size
         self.rows, self._clock = rows, clock
         self._latest = clock or 0
@@ -679,6 +691,11 @@ class TextLog(BatchReader[TextBatch]):
             return False
         self._order.lines.pass_time(time_stamp)
         return self._order.lines.is_ready
+
+    @property
+    def time_order(self) -> LineOrder | None:
+        """What puts lines into the order of time; None if they are in order."""
+        return None if self._order is None else self._order.lines
 
     def released(self) -> Iterator[TextBatch]:
         """Yield a batch without events, with those that wait for later values: none come.

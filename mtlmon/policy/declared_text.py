@@ -41,15 +41,15 @@ class DeclaredText:
         try:
             read(declaration)
         except FormulaError as error:
-            self.errors.append(self._of_nameless(error) or error)
+            self.errors.append(self._of_name(error) or error)
 
-    def _of_nameless(self, error: FormulaError) -> FormulaError | None:
-        """The error that what is declared in the line of another error has no name, or None."""
+    def _of_name(self, error: FormulaError) -> FormulaError | None:
+        """The error in the name of what is declared in the line of another error, or None."""
         # imported here, as only invalid files need it
-        from mtlmon.policy.formula_hints import nameless
+        from mtlmon.policy.formula_hints import wrong_name
 
         lines = self.text.split("\n")[: error.line]
-        found = nameless(lines.pop()) if error.line <= len(lines) else None
+        found = wrong_name(lines.pop()) if error.line <= len(lines) else None
         if found is None:
             return None
         start = sum(len(line) + 1 for line in lines)

@@ -76,10 +76,17 @@ _NAMELESS = (
     # a condition behind it, rather than a name with a colon or a clause
     re.compile(r'[ \t]*(trigger)[ \t]+(?![^\s:(\[]+[ \t]*:)(?:not\b|(?![^\s:]+[ \t]+[\w"`(]))'),
 )
+# A line that declares something whose name is several words, up to its sign or its first clause.
+_WORDS = re.compile(
+    r"[ \t]*(?:(?P<checked>policy|find|trigger)|const|let|atom|stream|relation)[ \t]+"
+    r"(?P<name>(?!per\b)[^\W\d][\w-]*"
+    r"(?:[ \t]+(?!(?:per|on|at|severity|every|changes|rows)[ \t])[^\W\d][\w-]*)+)[ \t]*"
+    r"""(?(checked)(?::|(?=["\[])|(?=(?:per|on|at|severity)[ \t][^:\n]*:))|=(?![=>]))"""
+)
 
 
-class Nameless(NamedTuple):
-    """That something lacks its name.
+class WrongName(NamedTuple):
+    """That something lacks its name, or has one that is not written as a name.
 
     Attributes:
         place: where it is in its line.
@@ -92,13 +99,18 @@ class Nameless(NamedTuple):
     hint: str
 
 
-def nameless(line: str) -> Nameless | None:
-    """Return what is declared without a name in a line with an error, or None."""
+def wrong_name(line: str) -> WrongName | None:
+    """Return what is wrong with the name of what a line with an error declares, or None."""
+    if words := _WORDS.match(line):
+        name, before = words["name"], line[: words.start("name")].lstrip()
+        joined = "_".join(name.split())
+        message = f"a name is one word, and {name} is several"
+        return WrongName(words.start("name"), message, f'write {before}{joined}, or "{name}"')
     found = next((found for one in _NAMELESS if (found := one.match(line))), None)
     if found is None:
         return None
     word = found[1]
-    return Nameless(found.start(1), f"this {word} has no name", f"it is written {_FORMS[word]}")
+    return WrongName(found.start(1), f"this {word} has no name", f"it is written {_FORMS[word]}")
 
 
 def hint_for(text: str, offset: int, declaration: Declaration, error: FormulaError) -> str | None:

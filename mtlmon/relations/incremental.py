@@ -45,6 +45,7 @@ from mtlmon.relations.records import (
 )
 from mtlmon.relations.rowwise import all_of
 from mtlmon.relations.typing import Types
+from mtlmon.support.refusals import refused
 from mtlmon.support.snapshot_parts import damaged, joined_parts, split_parts
 
 if TYPE_CHECKING:
@@ -422,22 +423,20 @@ def _on_records(plan: Node) -> set[Node]:
             isinstance(part, _OF_RECORDS) and all(operand in found for operand in of)
         ):
             if isinstance(part, _OF_TIMES) and is_open.intersection(of):
-                raise MtlmonError(
-                    "`valid` behind `valid until` does not work in batches: "
-                    "evaluate the whole table"
-                )
+                raise _in_batches("`valid` behind `valid until`")
             found.add(part)
             if isinstance(part, ValidUntil) or is_open.intersection(of):
                 is_open.add(part)
         elif isinstance(part, Split) or (isinstance(part, Coalesce) and part.longest is not None):
             word = "split" if isinstance(part, Split) else "coalesce max"
-            raise MtlmonError(f"`{word}` does not work in batches: evaluate the whole table")
+            raise _in_batches(f"`{word}`")
         elif isinstance(part, _OF_TIMES):
-            raise MtlmonError(
-                "`valid` behind what joins, groups or counts records does not work in batches: "
-                "evaluate the whole table"
-            )
+            raise _in_batches("`valid` behind what joins, groups or counts records")
     return found
+
+
+def _in_batches(word: str) -> MtlmonError:
+    return MtlmonError(refused("batches, operator", word=word))
 
 
 def _empty(schema: pa.Schema) -> Records:

@@ -7,8 +7,9 @@ import fcntl
 import json
 import os
 import stat
+from collections.abc import Sequence
 from hashlib import blake2b
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from mtlmon.run.failure import RunError, WriteFailure, reason
 from mtlmon.support.replacing import create_beside, leftovers, write_all
@@ -95,6 +96,14 @@ class LogMark(NamedTuple):
             monitors has it.
         events: the digest of the events behind these bytes that have been checked.
         before: the number of the events before.
+        back: how many of these bytes are behind the place; those of a log that is not followed end
+            there.
+        shift: how many bytes more the log has up to there than the file, if it is followed and has
+            come from several files.
+        lost: how many bytes behind the place were cut off, if it is followed.
+        head: the first lines of the log, if it is followed.
+        passed: how time has passed for rows that wait for others, as `pass_again` takes it; None if
+            it has not.
     """
 
     digest: str | None = None
@@ -103,6 +112,21 @@ class LogMark(NamedTuple):
     reader: str = ""
     events: str = ""
     before: int = 0
+    back: int = 0
+    shift: int = 0
+    lost: int = 0
+    head: str = ""
+    passed: Sequence[Any] | None = None
+
+    @property
+    def place(self) -> int:
+        """How many bytes of the file are before the place."""
+        return 0 if self.edges is None else self.edges.size - self.back
+
+    @property
+    def position(self) -> int:
+        """How many bytes of the log are before the place."""
+        return self.shift + self.place
 
 
 class Checkpoint(NamedTuple):
@@ -131,14 +155,12 @@ class Checkpoint(NamedTuple):
         """Read the undamaged bytes from `encode` that follow the size and the digest."""
         end = SIZE_BYTES + int.from_bytes(body[:SIZE_BYTES], "big")
         log, verdicts, output = json.loads(body[SIZE_BYTES:end])
-        digest, edges, file, reader, events, before = log
+        digest, edges, file, *rest = log
         mark = LogMark(
             digest,
             None if edges is None else Edges(*edges),
             None if file is None else Place(*file),
-            reader,
-            events,
-            before,
+            *rest,
         )
         return cls(mark, Edges(*verdicts), Place(*output), body[end:])
 

@@ -38,22 +38,37 @@ from mtlmon.run.pump import Pump
 from mtlmon.run.read_parts import FileEdges, LogDiffers, LogEnds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from typing import Protocol
+    from collections.abc import Iterable, Iterator, Sequence
+    from typing import Any, Protocol
 
     from mtlmon.run.files import VerdictFile
     from mtlmon.run.host import Progress, Signals
     from mtlmon.run.pump import Work
     from mtlmon.run.spec import RunSpec
 
+    class TimeOrder(Protocol):
+        """What puts rows into the order of time."""
+
+        def passed_time(self) -> Sequence[Any] | None:
+            """Return how time has passed without rows, for `pass_again`; None if it has not."""
+
+        def pass_again(self, count: int, time_stamp: int, refused: list[int], /) -> None:
+            """Let time pass as it did before when the first rows were read, which come again."""
+
     class CheckpointedWork(Work, Protocol):
         """Work that can stop, and continue in another process.
 
         Attributes:
             name: the name of the log in messages.
+            passed_before: time had passed up to here in an earlier run.
         """
 
         name: str
+        passed_before: int
+
+        @property
+        def time_order(self) -> TimeOrder | None:
+            """What puts rows into the order of time, and refuses some; None if nothing does."""
 
         @property
         def logs(self) -> Iterable[os.stat_result]:
@@ -172,6 +187,7 @@ class CheckpointingPump(Pump):
             *options.policies.files,
             options.reporting.explain_output,
             *options.log.paths,
+            options.log.follow,
         ]
         if any(other and os.path.realpath(other) == path for other in used) or (
             os.path.exists(path)
@@ -233,6 +249,11 @@ class CheckpointingPump(Pump):
             raise self.cannot_resume(str(error)) from None
         self.events_before = work.event_count
         self.check_output(checkpoint)
+        if (passed := checkpoint.log.passed) is not None:
+            if work.time_order is None:
+                raise self.cannot_resume("it was made with --idle, and rows waited for others")
+            work.time_order.pass_again(*passed)
+            work.passed_before = passed[1]
         try:
             for _ in work.skip(checkpoint.log):
                 self.signals.check()
@@ -349,8 +370,12 @@ class CheckpointingPump(Pump):
 
     def make_checkpoint(self, output_size: int) -> Checkpoint:
         """Return a checkpoint of the present state, after `output_size` bytes of verdicts."""
+        order = self.checkpointed.time_order
+        mark = self.checkpointed.log_mark()
+        if order is not None:
+            mark = mark._replace(passed=order.passed_time())
         return Checkpoint(
-            self.checkpointed.log_mark(),
+            mark,
             self.output_edges.of(output_size),
             self.place_of_output,
             self.checkpointed.snapshot(),

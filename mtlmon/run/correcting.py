@@ -21,7 +21,6 @@ from mtlmon.run.late_work import (
     LateWork,
     bounds_of,
     late_lines,
-    refusal,
     run_late_work,
 )
 from mtlmon.run.option_rules import require_no_columns, require_no_keys
@@ -33,6 +32,7 @@ from mtlmon.run.policies import (
     text_atoms,
 )
 from mtlmon.run.steps import has_variables
+from mtlmon.support.refusals import refused
 
 if TYPE_CHECKING:
     import os
@@ -64,9 +64,9 @@ def require_correctable(file: Formula | PolicyFile, options: RunSpec) -> None:
         options: the options of the run.
     """
     if options.times.idle is not None and options.times.clock == "key":
-        raise refusal("--idle and --clock key", of_clock=True)
+        raise RunError(refused("clock, idle"))
     if options.times.advance_every is not None:
-        raise refusal("--advance-every")
+        raise RunError(refused("lateness, advance"))
     require_explainable(options)
     if isinstance(file, PolicyFile):
         require_correctable_policies(file, options)
@@ -78,7 +78,7 @@ def require_correctable_policies(file: PolicyFile, options: RunSpec) -> None:
     from mtlmon.syntax.report import visible
 
     if file.assumptions:
-        raise refusal("assumptions about the log")
+        raise RunError(refused("lateness, assume"))
     if any(policy.is_first_order for policy in file.policies):
         from mtlmon.run.correcting_relations import require_correctable_relations
 
@@ -88,21 +88,13 @@ def require_correctable_policies(file: PolicyFile, options: RunSpec) -> None:
             continue
         name = visible(policy.name or "")
         if policy.message is not None and options.output.format != "text":
-            raise refusal(f"messages of triggers, as {name}, in tables")
+            raise RunError(refused("lateness, messages", name=name))
         if options.times.clock == "key" and waits(policy):
-            what = f"--clock key where rows wait for later values, as in {name}"
-            raise refusal(what, of_clock=True)
+            raise RunError(refused("clock, next", name=f"policy {name}"))
         if options.times.clock == "key" and has_ticks(file, policy):
-            raise RunError(
-                f"--clock key does not work with ticks, as in policy {name}: a tick comes when the "
-                "time of the whole log has passed it; leave it out, and all keys share that time"
-            )
+            raise RunError(refused("clock, ticks", name=f"policy {name}"))
         if options.times.clock == "key" and (relation := row_relation(file, policy)) is not None:
-            raise RunError(
-                f"--clock key does not work with relations made of rows of the log, as {relation} "
-                f"in policy {name}: rows of any time may still come with other keys, and change "
-                "them; leave it out, and all keys share the time of the log"
-            )
+            raise RunError(refused("clock, relations", name=f"{relation} in policy {name}"))
 
 
 def history_check(

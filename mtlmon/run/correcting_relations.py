@@ -21,10 +21,11 @@ from mtlmon.relational.keyed import has_keys, keys_of_others
 from mtlmon.relational.native import PointBlock
 from mtlmon.relational.planning import plan
 from mtlmon.run.failure import RunError
-from mtlmon.run.late_work import bounds_of, refusal
+from mtlmon.run.late_work import bounds_of
 from mtlmon.run.relation_readers import computed_atoms, log_events
 from mtlmon.run.relation_vacuity import counts_left_sides, require_counted
 from mtlmon.run.relations import require_no_conditions, require_no_key
+from mtlmon.support.refusals import refused
 from mtlmon.syntax.report import visible
 
 if TYPE_CHECKING:
@@ -52,21 +53,16 @@ __all__ = ["LateRelations", "require_correctable_relations"]
 def require_correctable_relations(options: RunSpec) -> None:
     """Raise RunError if the answers of policies with variables cannot be corrected."""
     if options.judging.slices is not None:
-        raise refusal("--slices")
+        raise RunError(refused("lateness, slices"))
     if options.times.clock == "key":
-        what = "--clock key for policies with variables, for which the log has one time"
-        raise refusal(what, of_clock=True)
+        raise RunError(refused("clock, variables"))
     if (
         options.output.rows
         and options.log.time_points == "stamp"
         and (options.log.op or options.log.id)
     ):
         given = "--op" if options.log.op else "--id"
-        raise RunError(
-            f"--rows does not work with --time-points stamp and {given}: a verdict names the first "
-            "row of its time-point, and would have to name another one if that row is taken back; "
-            "leave out --time-points, and each row is a time-point"
-        )
+        raise RunError(refused("rows, stamp, corrections", given=given))
 
 
 def require_correctable_atoms(
@@ -86,14 +82,12 @@ def require_correctable_atoms(
             # where later rows are read, it is an error with or without late rows
             waits = needs_of(file, (), [argument]).later_values
             if remembers(file, file.shown[argument]) and not waits:
-                raise refusal(f"arguments that depend on other rows, as one of {visible(name)}")
+                raise RunError(refused("lateness, arguments", name=visible(name)))
         if name not in file.atoms:
             continue
         if (relation := row_relation_of(file, [name])) is not None:
-            raise refusal(
-                f"atoms of policies with variables that look values up in {visible(relation)}, "
-                f"which is made of rows, as {visible(name)}"
-            )
+            shown_names = {"relation": visible(relation), "name": visible(name)}
+            raise RunError(refused("lateness, look-ups of atoms", **shown_names))
 
 
 class Conditions(NamedTuple):
@@ -137,10 +131,7 @@ def keyed_for_corrections(file: PolicyFile, options: RunSpec) -> PolicyFile:
     if has_keys(file, options.log.key_columns):
         wants_all = options.judging.given_verdicts in ("all", "boolean")
         if wants_all and options.log.time_points == "stamp":
-            raise RunError(
-                "--verdicts all, --time-points stamp and --lateness do not work with policies with "
-                "variables and a key: leave one of them out, or write 'key none'"
-            )
+            raise RunError(refused("lateness, stamp, key, all"))
     return valid_keyed_file(file, options.log.key_columns)
 
 
@@ -261,10 +252,7 @@ class LateRelations:
         if streams is None or not any(map(streams.names_of, self.own_partitions)):
             return None
         if traces.has_keys:
-            raise RunError(
-                "--lateness does not work with a key for atoms with variables that depend on other "
-                "rows: write 'key none'"
-            )
+            raise RunError(refused("lateness, key of atoms"))
         return Conditions(streams, traces.whole, lambda batch: batch.inputs, marked=False)
 
     def history_for(self, bounds: Bounds) -> PointHistory:

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 from mtlmon.checking import TextLog
 from mtlmon.checking.event_digest import DigestPair, EventDigest
 from mtlmon.checking.sources import LogPlaces, ReaderPlace
-from mtlmon.run.checkpoint import LogMark
-from mtlmon.run.read_parts import LogDiffers, LogEnds, ReadPart
+from mtlmon.run.read_parts import LogDiffers, LogEnds, ReadPart, digest_mark
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from mtlmon.run.checkpoint import LogMark
     from mtlmon.run.policy_work import Source
 
 __all__ = ["EventPart"]
@@ -53,7 +53,7 @@ class EventPart:
         place = self.forget_until(position)
         digest = self.digest.up_to(position).hex()
         if place is None:
-            return LogMark(digest=digest)
+            return digest_mark(digest)
         mark = self.part.mark(place.size)
         return mark._replace(reader=place.state, before=place.events, events=digest)
 
@@ -88,8 +88,7 @@ class EventPart:
         """
         source = self.source
         if self.part.seek(mark):
-            assert mark.edges is not None
-            place = ReaderPlace(mark.before, mark.edges.size, mark.reader)
+            place = ReaderPlace(mark.before, mark.position, mark.reader)
             if place.size:
                 source.go_on_at(place)
             source.places = LogPlaces(place)
@@ -114,7 +113,7 @@ class EventPart:
         """
         source = self.source
         before = source.note_block
-        if mark.edges is not None:
+        if mark.digest is None:
             self.part.read_again(mark)
             source.note_block = self.part.add
         for _ in source.skip(position):
@@ -122,5 +121,5 @@ class EventPart:
             again.up_to(min(position, again.size))
             yield
         source.note_block = before
-        if mark.edges is not None:
+        if mark.digest is None:
             self.part.check_again(mark, position)

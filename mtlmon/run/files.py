@@ -13,6 +13,7 @@ from mtlmon.run.failure import ClosedPipe, RunError, WriteFailure, reason
 from mtlmon.support.standard_input import (
     STANDARD_INPUT,
     STANDARD_STREAM,
+    followed_input,
     has_begun,
     input_name,
     read_ready,
@@ -187,6 +188,8 @@ class LogFile(OpenFile):
         if self.is_regular:
             self.start = os.lseek(descriptor, 0, os.SEEK_CUR)
             self.size = max(0, self.status.st_size - self.start)
+        elif followed_input(descriptor) is not None:
+            self.start = 0
 
     def read_into(self, block: memoryview) -> int | None:
         """Read the available bytes, at most a block.

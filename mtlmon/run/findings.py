@@ -170,6 +170,17 @@ class ReportedRun:
         ]
         self.elapsed = Elapsed()
 
+    def snapshot(self) -> list[object]:
+        """Return what has been found as a value for JSON, for `restore`."""
+        return [*self.elapsed.snapshot(), [one.snapshot() for one in self.collectors]]
+
+    def restore(self, snapshot: list[Any]) -> None:
+        """Continue with what an earlier run has found."""
+        *elapsed, found = snapshot
+        self.elapsed.restore(elapsed)
+        for collector, one in zip(self.collectors, found, strict=True):
+            collector.restore(one)
+
     def facts(
         self,
         *,
@@ -297,17 +308,6 @@ class Findings(ReportedRun):
             message = messages.take(policy, number, stamp, offset, _OF_REPORT)
             if message is not None and point in listed:
                 collector.describe(*point, message=message)
-
-    def snapshot(self) -> list[object]:
-        """Return what has been found as a value for JSON, for `restore`."""
-        return [*self.elapsed.snapshot(), [one.snapshot() for one in self.collectors]]
-
-    def restore(self, snapshot: list[Any]) -> None:
-        """Continue with what an earlier run has found."""
-        *elapsed, found = snapshot
-        self.elapsed.restore(elapsed)
-        for collector, one in zip(self.collectors, found, strict=True):
-            collector.restore(one)
 
     @property
     def chosen(self) -> list[Violation]:

@@ -152,7 +152,8 @@ class IdleCheckpointingPump(CheckpointingPump):
 
     Checkpoints are of what events have decided, never of what time alone has: a checkpoint comes
     before time passes, and the next one after an event. So a run that continues lets time pass
-    anew, beginning at the last event.
+    anew, beginning at the last event. Only where rows wait for others are those that time has
+    released part of a checkpoint, which has the time, then.
 
     Args:
         work: the log and its monitors.
@@ -173,13 +174,16 @@ class IdleCheckpointingPump(CheckpointingPump):
         super().__init__(work, verdicts, signals, progress, options)
         assert options.times.idle is not None
         self.clock = IdleClock(work, options.times.idle, options.times.unit)
+        # whether the log has been silent until rows were read that waited for others
+        self.is_silent = False
 
     def wait_for_log(self, descriptor: int) -> None:
         if not self.is_open:
             # The events up to the checkpoint, which are read again, have had their time.
             super().wait_for_log(descriptor)
             return
-        idle_at = time.monotonic() + self.clock.seconds
+        idle_at = time.monotonic() + (self.clock.step if self.is_silent else self.clock.seconds)
+        self.is_silent = False
         while True:
             silence, checkpoint = max(0.0, idle_at - time.monotonic()), self.seconds_left()
             seconds = silence if checkpoint is None else min(silence, checkpoint)
@@ -191,8 +195,12 @@ class IdleCheckpointingPump(CheckpointingPump):
                 continue
             if self.checkpointed.position != self.noted_position:
                 self.write_checkpoint()
-            self.clock.pass_time()
-            # where a time-stamp is a time-point, time ends the last one: its rows count as checked
-            self.noted_position = self.checkpointed.position
+            if self.clock.pass_time():
+                self.is_silent = True
+                return
+            if self.checkpointed.time_order is None:
+                # where a time-stamp is a time-point, time ends the last one: its rows count as
+                # checked
+                self.noted_position = self.checkpointed.position
             self.flush()
             idle_at = time.monotonic() + self.clock.step

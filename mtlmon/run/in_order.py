@@ -16,6 +16,7 @@ from mtlmon.engine.native import MemoryLimit
 from mtlmon.policy import PolicyFile
 from mtlmon.run.failure import RunError
 from mtlmon.run.files import STANDARD_INPUT, position_of_input
+from mtlmon.support.refusals import refused
 from mtlmon.support.standard_input import STANDARD_STREAM
 
 if TYPE_CHECKING:
@@ -43,10 +44,7 @@ def require_explainable(options: RunSpec) -> None:
     what = "--explain" if options.reporting.explain else "--context"
     name = _what_forbids_reasons(options)
     if name is not None:
-        raise RunError(
-            f"{what} does not work yet with --lateness and {name}: violations are explained by "
-            "checking the rows of the log once more, in the order of time"
-        )
+        raise RunError(refused("explain, corrections", option=what, given=name))
 
 
 def _what_forbids_reasons(options: RunSpec) -> str | None:

@@ -208,7 +208,7 @@ class PolicyWork(EventWork):
         """No event is below this time; None before the first event, and if none is wanted."""
         if self.source.clock is None or self.is_stopped:
             return None
-        return max(self.source.clock, self.source.passed)
+        return max(self.source.clock, self.source.passed, self.passed_before)
 
     def pass_time(self, time_stamp: int) -> None:
         """Declare that no later event is below a time, which is above the known one.

@@ -67,24 +67,7 @@ if TYPE_CHECKING:
             """Go on where so many bytes have been written, and these bounds."""
 
 
-__all__ = ["LateLines", "LateWork", "bounds_of", "late_lines", "refusal", "run_late_work"]
-
-
-_STRONG = "--consistency strong, which lets rows wait, works with it"
-_ONE_CLOCK = "leave --clock out, and all keys share the time of the log"
-
-
-def refusal(what: str, *, of_clock: bool = False) -> RunError:
-    """Return the error that verdicts cannot be corrected with something.
-
-    Args:
-        what: the options or policies.
-        of_clock: whether it is a clock for each key that does not work with them. Rows that wait
-            have no such clock either, so that is no way out.
-    """
-    return RunError(
-        f"--lateness does not work yet with {what}: {_ONE_CLOCK if of_clock else _STRONG}"
-    )
+__all__ = ["LateLines", "LateWork", "bounds_of", "late_lines", "run_late_work"]
 
 
 def bounds_of(options: RunSpec, source: Source) -> Bounds:
@@ -388,6 +371,11 @@ class LateWork(EventWork):
         """Whether `snapshot` can be called: not within a batch, nor at the end."""
         return not (self.has_ended or self.check.is_within_row) and self.is_at_event
 
+    @property
+    def time_order(self) -> LineOrder | None:
+        """What finds lines that come too late; the check knows by itself how time has passed."""
+        return self.late.lines if isinstance(self.late, LateLines) else None
+
     def skip(self, mark: LogMark) -> Iterator[None]:
         answers = self.check.answers
         if self.rows_read is not None and answers is not None:
@@ -413,13 +401,13 @@ class LateWork(EventWork):
         Raises:
             SnapshotError: the snapshot is damaged, or belongs to other policies or options.
         """
-        text, check, *own = split_parts(snapshot, CORRECTED, 4)
+        text, check, *own = split_parts(snapshot, CORRECTED, 5)
         settings, late, header = json.loads(text)
         require_same(self.settings(), settings)
         # ticks that are computed again have keys
-        self.restore_keys(own[2:])
+        self.restore_keys(own[3:])
         self.check.restore(check)
-        self.restore_own(own[:2])
+        self.restore_own(own[:3])
         if isinstance(self.late, LateFile):
             self.late.go_on(late)
         if not isinstance(self.source, TextLog):
@@ -431,7 +419,9 @@ class LateWork(EventWork):
         """Return what `restore_own` takes."""
         events = b"" if self.events is None else self.events.snapshot()
         first = b"" if self.first is None else self.first.snapshot()
-        return [events, first, *(b"" if one is None else one.snapshot() for one in self.keys)]
+        revised = b"" if self.revised is None else self.revised.snapshot()
+        keys = [b"" if one is None else one.snapshot() for one in self.keys]
+        return [events, first, revised, *keys]
 
     @property
     def keys(self) -> Sequence[KeyTable | None]:
@@ -457,11 +447,13 @@ class LateWork(EventWork):
         Raises:
             SnapshotError: the parts are damaged, or there are fewer keys than the check knows.
         """
-        events, first = parts
+        events, first, revised = parts
         if self.events is not None:
             self.events.restore(events)
         if self.first is not None:
             self.first.restore(first)
+        if self.revised is not None:
+            self.revised.restore(revised)
         counts = [] if self.check.plain is None else self.check.plain.key_counts
         if any(
             table is not None and len(table) < count
@@ -475,6 +467,7 @@ class LateWork(EventWork):
         kinds = [plain is not None, answers is not None]
         keys = None if plain is None else list(map(list, plain.partitions.columns))
         is_first = options.judging.verdicts == "first"
+        has_report = options.reporting.report is not None
         # answers that are not wanted are not kept
         verdicts: tuple[str, object] = ("with another --verdicts", options.judging.given_verdicts)
         if answers is None:
@@ -492,6 +485,7 @@ class LateWork(EventWork):
             ("with other --time-points", options.log.time_points),
             verdicts,
             (f"with{'out' if options.output.rows else ''} --rows", options.output.rows),
+            (f"with{'out' if has_report else ''} --report", has_report),
         ]
 
     def work_in_small_steps(self, events: int) -> None:

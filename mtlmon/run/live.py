@@ -27,6 +27,7 @@ from mtlmon.run.library import Program, advised, run_of
 from mtlmon.support.copies import NotCopied
 from mtlmon.support.extras import load_extra
 from mtlmon.support.option_names import OF_LIVE
+from mtlmon.support.refusals import refused
 from mtlmon.support.snapshot_parts import damaged, joined_parts, sealed, split_parts, unsealed
 from mtlmon.tables.given import GivenRows
 from mtlmon.text.given import GivenText
@@ -222,10 +223,7 @@ class Live(NotCopied):
         """
         self._require_open()
         if self._spec.times.clock == "key":
-            raise RunError(
-                "pass_time does not work with clock='key', as each key has a time of its own: "
-                "leave clock out, and all keys share the time of the log"
-            )
+            raise RunError(refused("clock, pass_time"))
         if self._work.known_time is None and not self._work.has_late_rows:
             # rows have not shown how tables write times
             self._passed = self._time_stamp(time) if self._work.times is None else time
@@ -395,9 +393,9 @@ class Live(NotCopied):
         self._require_open()
         with advised(self._spec):
             if isinstance(self._given, GivenText) and self._spec.times.reorders:
-                raise RunError("no snapshot of lines of text that wait for others (wait=)")
+                raise RunError(refused("snapshot, wait"))
             if isinstance(getattr(self._work, "late", None), LateLines):
-                raise RunError("no snapshot where lines that come too late are written (late=)")
+                raise RunError(refused("snapshot, late"))
             while self._work.settle():
                 pass
             self._take()

@@ -18,6 +18,7 @@ from mtlmon.run.files import position_of_input, read_formula
 from mtlmon.run.policies import check_source
 from mtlmon.run.preparing import formula_texts, with_contents
 from mtlmon.run.relation_judge import RelationJudge
+from mtlmon.support.refusals import refused
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -153,25 +154,18 @@ def with_last_point(read: Reader) -> Reader:
 
 def refuse_others(options: RunSpec) -> None:
     """Raise RunError if an option does not work on MonPoly's files; their unit is the second."""
-    refused = {
-        "--unit": options.times.unit not in (None, "s"),
-        "--set": options.policies.constants,
-        "--end-time": options.times.end_time is not None,
-        "--mode": options.judging.mode != "local",
-        "--idle": options.times.idle is not None,
-        "--rows": options.output.rows,
-        "--context": options.reporting.has_context,
+    given = {
+        "unit": options.times.unit not in (None, "s"),
+        "set": options.policies.constants,
+        "end-time": options.times.end_time is not None,
+        "mode": options.judging.mode != "local",
+        "idle": options.times.idle is not None,
+        "rows": options.output.rows,
+        "context": options.reporting.has_context,
     }
-    reasons = {
-        "--unit": "time-stamps are seconds there",
-        "--end-time": "--nonewlastts leaves the end of the log open",
-        "--idle": "a time-point ends where the next one begins, so that a line with a time-stamp "
-        "alone, @TS, lets time pass",
-    }
-    for name, is_given in refused.items():
+    for name, is_given in given.items():
         if is_given:
-            reason = f": {reasons[name]}" if name in reasons else ""
-            raise RunError(f"{name} does not work with --signature{reason}")
+            raise RunError(refused(f"{name}, signature"))
     if options.reporting.explain and not options.judging.negate:
         raise RunError("--explain explains violations: add --negate if the formula is a policy")
     if options.log.is_table:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mtlmon.run.failure import RunError
 from mtlmon.run.recognition import format_advice
+from mtlmon.support.refusals import refused
 from mtlmon.support.standard_input import STANDARD_STREAM
 
 TYPE_CHECKING = False
@@ -24,10 +25,7 @@ if TYPE_CHECKING:
 def check_table_options(refuse: Refuse, options: RunSpec) -> None:
     """Raise RunError if options of tables contradict each other."""
     if options.times.idle is not None and options.times.sort:
-        refuse(
-            "--idle does not work with --sort: no row is checked before all are read; --wait 5s "
-            "puts late rows of a pipe in order"
-        )
+        refuse(refused("idle, sort"))
     if options.log.pattern is not None and options.log.format is not None:
         refuse("--pattern reads lines of text: leave out --format")
     if (
@@ -79,14 +77,9 @@ def with_lateness(refuse: Refuse, options: RunSpec) -> RunSpec:
     if options.times.lateness is not None:
         given = "--lateness"
     if options.times.sort:
-        refuse(f"{given} does not work with --sort, which waits for all rows: leave one out")
+        refuse(refused("late rows, sort", given=given))
     if options.times.lateness is not None and options.log.signature is not None:
-        refuse("--lateness does not work yet with --signature: let rows wait, with --wait")
-    if options.times.idle is not None and options.checkpoint.path is not None:
-        refuse(
-            f"--idle and --checkpoint do not work with {given}: a later run could not tell which "
-            "rows came too late"
-        )
+        refuse(refused("lateness, signature"))
     return options
 
 
@@ -126,14 +119,11 @@ def check_exit_options(refuse: Refuse, options: RunSpec) -> None:
     """Raise RunError if options for the exit status do not work with others."""
     if options.judging.tells_vacuous and options.judging.given_verdicts == "first":
         given = options.judging.vacuous_option
-        refuse(
-            f"{given} does not work with --verdicts first, which stops before the end of "
-            "the log: use --verdicts false"
-        )
+        refuse(refused("vacuous, first", given=given))
     if options.judging.fail_on_vacuous and options.log.signature is not None:
-        refuse("--fail-on-vacuous does not work with --signature: leave it out")
+        refuse(refused("vacuous, signature"))
     if options.judging.fail_on is not None and options.log.signature is not None:
-        refuse("--fail-on does not work with --signature: its policies have no severity")
+        refuse(refused("fail-on, signature"))
 
 
 def check_monpoly_options(refuse: Refuse, options: RunSpec) -> None:
@@ -169,7 +159,7 @@ def check_time_stamps(refuse: Refuse, options: RunSpec) -> None:
     if options.output.time_stamps != "iso":
         return
     if options.log.signature is not None:
-        refuse("--time-stamps iso does not work with --signature: leave it out")
+        refuse(refused("iso, signature"))
     if options.output.format != "text":
         refuse(
             "--time-stamps iso is for lines of text: JSON lines and tables have times in the "
@@ -261,28 +251,21 @@ def require_no_columns(file: PolicyFile, options: RunSpec, *, of_streams: bool =
 
 def check_checkpoint_options(refuse: Refuse, options: RunSpec) -> None:
     """Raise RunError if an option for checkpoints needs another or does not work with it."""
-    is_corrected = options.times.lateness is not None
-    if is_corrected and None not in (options.checkpoint.path, options.reporting.report):
-        refuse("--report does not work yet with --lateness and --checkpoint: use --wait")
     if options.checkpoint.path is None:
         if options.checkpoint.resume:
             refuse("--resume needs a checkpoint to go on from: add --checkpoint FILE")
         if options.checkpoint.every is not None:
             refuse("--checkpoint-every needs a checkpoint: add --checkpoint FILE")
-    elif options.times.idle is not None and options.log.on_error == "skip":
-        refuse(
-            "--idle and --checkpoint do not work with --on-error skip: a later run could not tell "
-            "which rows came too late"
-        )
+    elif (
+        options.times.idle is not None
+        and options.log.on_error == "skip"
+        and not options.times.reorders
+        and options.times.lateness is None
+    ):
+        refuse(refused("idle, checkpoint, skip"))
     elif options.output.path is None:
         refuse("--checkpoint needs a file for the verdicts: add -o FILE")
     elif options.output.format == "parquet":
-        refuse(
-            "--checkpoint does not work with --output-format parquet, as such a file cannot be cut "
-            "and continued: write jsonl or csv, and convert that once the log is read"
-        )
+        refuse(refused("checkpoint, parquet"))
     elif options.times.sort:
-        refuse(
-            "--checkpoint does not work with --sort: no row is checked before all are read, so a "
-            "later run could save nothing; sort the log first"
-        )
+        refuse(refused("checkpoint, sort"))

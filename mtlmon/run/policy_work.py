@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from mtlmon.checking.text_logs import LineEvents, TextBatch
     from mtlmon.relational.input.native import RowEvents
     from mtlmon.run.checkpoint import LogMark
+    from mtlmon.run.checkpointing import TimeOrder
     from mtlmon.run.host import Host
     from mtlmon.run.pump import EndTime
     from mtlmon.run.row_parts import RowPart
@@ -199,6 +200,7 @@ class EventWork(LogWork["TextBatch | EventBatch"]):
     events: LineEvents | None = None
     events_again: Callable[[], RowEvents] | None = None
     rows_read: RowPart | None = None
+    passed_before = 0
 
     def __init__(
         self,
@@ -253,6 +255,11 @@ class EventWork(LogWork["TextBatch | EventBatch"]):
         return events is None or (
             self.source.rows == events.rows.point_count and events.rows.is_settled
         )
+
+    @property
+    def time_order(self) -> TimeOrder | None:
+        """What puts rows into the order of time, and refuses some; None if nothing does."""
+        return self.source.time_order
 
     def settle(self) -> bool:
         """Do nothing: a check is always between two events."""

@@ -16,10 +16,13 @@ from typing import TYPE_CHECKING
 
 from mtlmon.run.checkpoint import DIGEST_BYTES, Edges, LogMark, Place
 from mtlmon.run.failure import RunError
+from mtlmon.support.standard_input import STANDARD_INPUT, followed_input
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Protocol
+
+    from mtlmon.support.standard_input import FollowedFile, Piece
 
     class OpenLog(Protocol):
         """A log that is open for reading."""
@@ -37,7 +40,16 @@ if TYPE_CHECKING:
             """Where the log begins in its file; None if a run cannot go on within the file."""
 
 
-__all__ = ["HEAD_BYTES", "TAIL_BYTES", "FileEdges", "LogDiffers", "LogEnds", "ReadPart"]
+__all__ = [
+    "HEAD_BYTES",
+    "TAIL_BYTES",
+    "FileEdges",
+    "LogDiffers",
+    "LogEnds",
+    "ReadPart",
+    "digest_mark",
+    "edges_of",
+]
 
 HEAD_BYTES = 1 << 16
 """How many of the first bytes have a digest."""
@@ -146,7 +158,10 @@ class ReadPart:
         self.log = log
         self.edges: FileEdges | None = None
         self.file: Place | None = None
-        if log.start is not None:
+        # the lines of a file that is followed come through a pipe
+        self.followed = None if log.start is None else followed_input(log.descriptor)
+        self.piece: Piece | None = None
+        if log.start is not None and self.followed is None:
             self.edges = FileEdges(lambda *part: read_at(log, *part))
             self.file = Place.of(log.descriptor, log.name)
         # of all that is read; None in a file, whose edges are enough
@@ -169,10 +184,30 @@ class ReadPart:
 
     def mark(self, position: int) -> LogMark:
         """Return how the first bytes are known again; `position` must not decrease."""
+        if self.followed is not None:
+            return self.mark_of_piece(self.followed, position)
         if self.edges is None:
             assert self.digest is not None
-            return LogMark(digest=self.digest.up_to(position))
+            return digest_mark(self.digest.up_to(position))
         return LogMark(edges=self.edges.of(position), file=self.file)
+
+    def mark_of_piece(self, followed: FollowedFile, position: int) -> LogMark:
+        """Return how the first bytes are known again of a log that is followed."""
+        piece = followed.piece_at(position)
+        head = followed.head.decode("latin-1")
+        if piece.descriptor is None or piece.shift is None or piece.start > position:
+            # the next file is read from its beginning
+            at_begin = FileEdges(lambda *part: b"").of(0)
+            lost = piece.start - position
+            return LogMark(edges=at_begin, shift=position, lost=lost, head=head)
+        if piece is not self.piece:
+            self.piece, self.edges = piece, edges_of(piece.descriptor)
+            self.file = Place.of(piece.descriptor, piece.path)
+        assert self.edges is not None
+        # all that has been read tells the file apart from one that takes its place
+        edges, shift = self.edges.of(piece.size), piece.shift
+        back = edges.size - (position - shift)
+        return LogMark(edges=edges, file=self.file, back=back, shift=shift, head=head)
 
     def seek(self, mark: LogMark) -> bool:
         """Go to the place of a mark in the file, if that is possible, and return whether it is.
@@ -182,7 +217,11 @@ class ReadPart:
             LogDiffers: it is another one.
         """
         start, edges = self.log.start, mark.edges
-        if edges is None or start is None or self.edges is None:
+        if self.followed is not None and edges is not None and mark.digest is None:
+            if self.followed.begin != mark.position:
+                raise LogDiffers
+            return True
+        if edges is None or start is None or self.edges is None or mark.digest is not None:
             return False
         if os.fstat(self.log.descriptor).st_size - start < edges.size:
             raise LogEnds
@@ -193,7 +232,7 @@ class ReadPart:
 
     def read_again(self, mark: LogMark) -> None:
         """Prepare for reading the part once more; call `check_again` behind it."""
-        if mark.edges is not None:
+        if mark.digest is None and mark.edges is not None:
             self.again = StreamEdges(mark.edges.size)
         elif self.digest is None:
             self.again = LogDigest()
@@ -215,6 +254,24 @@ class ReadPart:
             is_same = again.up_to(position) == mark.digest
         if not is_same:
             raise LogDiffers
+
+
+def digest_mark(digest: str) -> LogMark:
+    """Return how a log is known again of which all has to be read again, by the digest of that."""
+    followed = followed_input(STANDARD_INPUT)
+    if followed is None:
+        return LogMark(digest=digest)
+    whole, head = followed.whole, followed.head.decode("latin-1")
+    if whole is None or whole.descriptor is None:
+        return LogMark(digest=digest, head=head)
+    edges = edges_of(whole.descriptor).of(whole.size)
+    file = Place.of(whole.descriptor, whole.path)
+    return LogMark(digest, edges, file, back=edges.size, head=head)
+
+
+def edges_of(descriptor: int) -> FileEdges:
+    """Return what knows the edges of an open file."""
+    return FileEdges(lambda begin, size: os.pread(descriptor, size, begin))
 
 
 def read_at(log: OpenLog, position: int, size: int) -> bytes:

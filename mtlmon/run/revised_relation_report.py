@@ -18,7 +18,8 @@ from mtlmon.run.report import plural
 from mtlmon.run.report_policies import WrittenPolicies
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+    from typing import Any
 
     from mtlmon.checking.changes import Bound, ChangedAnswers
     from mtlmon.checking.late_valuations import ValuationCheck
@@ -31,6 +32,11 @@ __all__ = ["RevisedAnswers"]
 _Found = tuple[int, int, str, int]
 """The time-stamp and offset of a violation in the log, its values as text, and the offset that
 people see, which is that among the time-points of its key."""
+
+
+def _found(values: Sequence[Any]) -> _Found:
+    time_stamp, offset, text, shown = values
+    return time_stamp, offset, text, shown
 
 
 class RevisedAnswers:
@@ -58,6 +64,21 @@ class RevisedAnswers:
         self.histograms = [TimeHistogram(unit) for _ in range(count)]
         # how often values were taken back, or given again
         self.gone = [0] * count
+
+    def snapshot(self) -> list[object]:
+        """Return what has been taken as a value for JSON, for `restore`."""
+        live = [sorted(one) for one in self.live]
+        histograms = [one.snapshot() for one in self.histograms]
+        return [live, self.totals, self.first, self.last, histograms, self.gone]
+
+    def restore(self, snapshot: list[Any]) -> None:
+        """Go on from a snapshot; nothing must have been taken."""
+        live, self.totals, first, last, histograms, self.gone = snapshot
+        self.live = [{_found(one) for one in own} for own in live]
+        self.first = [[_found(one) for one in own] for own in first]
+        self.last = [None if one is None else (one[0], one[1]) for one in last]
+        for histogram, part in zip(self.histograms, histograms, strict=True):
+            histogram.restore(part)
 
     def take(self, batch: ChangedAnswers) -> None:
         """Take changes."""

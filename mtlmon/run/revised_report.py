@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from mtlmon.changelog.lines import Kind
@@ -12,14 +12,17 @@ from mtlmon.checking.changes import ChangedAnswers, PolicyChanges
 from mtlmon.history.changes import INSERTED, WITHDRAWN
 from mtlmon.policy import PolicyFile
 from mtlmon.reporting import ReportData
+from mtlmon.run.elapsed import Elapsed
 from mtlmon.run.findings import INTERRUPTED, ReportedRun, run_facts, save_report
 from mtlmon.run.in_order import messages_in_order, why_without_values
 from mtlmon.run.report import plural
+from mtlmon.support.snapshot_parts import damaged
 from mtlmon.syntax.report import visible
 from mtlmon.verdicts.arrays import EQUIVALENT, FALSE, TRUE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from typing import Any
 
     from mtlmon.changelog.points import Point
     from mtlmon.checking.changes import Bound, Change
@@ -70,7 +73,7 @@ class RevisedReport:
         self.inputs = inputs
         self.options = options
         self.file = file
-        self.started = datetime.now(UTC)
+        self.elapsed = Elapsed()
         self.verdicts: RevisedVerdicts | None = None
         self.answers: RevisedAnswers | None = None
         if check.plain is not None:
@@ -93,6 +96,25 @@ class RevisedReport:
                 for one in self.kinds:
                     one.settle(row)
 
+    def snapshot(self) -> bytes:
+        """Return what has been taken as bytes for `restore`."""
+        kinds = [one.snapshot() for one in self.kinds]
+        return json.dumps([self.elapsed.snapshot(), kinds]).encode()
+
+    def restore(self, snapshot: bytes) -> None:
+        """Go on from a snapshot; nothing must have been taken.
+
+        Raises:
+            SnapshotError: the bytes are not a snapshot.
+        """
+        try:
+            elapsed, kinds = json.loads(snapshot)
+            self.elapsed.restore(elapsed)
+            for one, own in zip(self.kinds, kinds, strict=True):
+                one.restore(own)
+        except (ValueError, TypeError, LookupError):
+            raise damaged() from None
+
     def write(self, seconds: float, *, is_interrupted: bool) -> None:
         """Write the report on a run that took so many seconds, by the order of the file.
 
@@ -110,8 +132,8 @@ class RevisedReport:
                 inputs=self.inputs,
                 rows=self.check.position,
                 skipped=self.source.skipped,
-                seconds=seconds,
-                started=self.started,
+                seconds=self.elapsed.earlier + seconds,
+                started=self.elapsed.started,
                 last=self.source.clock,
             )
         run = replace(run, remarks=list(self.remarks(is_interrupted=is_interrupted)))
@@ -172,6 +194,20 @@ class RevisedVerdicts(ReportedRun):
         self.changed = [0] * len(check.policies)
         self.withdrawn = [0] * len(check.policies)
         self.first: int | None = None
+
+    def snapshot(self) -> list[object]:
+        """Return what has been taken as a value for JSON, for `restore`."""
+        for policy in range(len(self.collectors)):
+            self.collect(policy)
+        points = [one.snapshot() for one in self.points]
+        return [super().snapshot(), points, self.changed, self.withdrawn, self.first]
+
+    def restore(self, snapshot: list[Any]) -> None:
+        """Go on from a snapshot; nothing must have been taken."""
+        own, points, self.changed, self.withdrawn, self.first = snapshot
+        super().restore(own)
+        for one, part in zip(self.points, points, strict=True):
+            one.restore(part)
 
     def prefix(self, policy: int, trace: int | None) -> bytes:
         """Return what tells the time-points of a key apart from those of others."""

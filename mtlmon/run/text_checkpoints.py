@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from mtlmon.run.pump import BLOCK_BYTES, MonitoredText
 from mtlmon.run.read_parts import LogEnds, ReadPart
+from mtlmon.support.standard_input import go_on_in_input
 
 if TYPE_CHECKING:
     import os
@@ -40,6 +41,10 @@ class CheckpointedText(MonitoredText):
         name: the name of the log in messages.
         part: knows the part of the log again that has been monitored.
     """
+
+    passed_before = 0
+    # time does not pass without events here
+    time_order = None
 
     def __init__(self, monitor: TextMonitor, log: LogFile, threads: int | None = 1) -> None:
         super().__init__(monitor, log, threads)
@@ -93,6 +98,8 @@ class CheckpointedText(MonitoredText):
             raise LogEnds
         if self.part.seek(mark):
             self.bytes_read = count
+            if count and not self.log.is_regular:
+                go_on_in_input()
             return
         self.part.read_again(mark)
         block = memoryview(bytearray(BLOCK_BYTES))

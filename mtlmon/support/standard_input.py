@@ -11,10 +11,45 @@ import os
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Protocol
+
+    class FollowedFile(Protocol):
+        """A file that is followed by its name, whose lines come through standard input.
+
+        The log may have pieces in several files, one behind the other. A position is a number of
+        bytes of the log.
+
+        Attributes:
+            begin: the position that the log is read from.
+        """
+
+        begin: int
+
+        @property
+        def head(self) -> bytes:
+            """The first lines of the log."""
+
+        def piece_at(self, position: int) -> Piece:
+            """Return the piece that has a position; positions must not decrease between calls.
+
+            It begins behind the position if what was in between has been cut off since.
+            """
+
+        @property
+        def whole(self) -> Piece | None:
+            """The file that all of the log has come from; None if there were several, or none."""
+
+        def go_on(self) -> None:
+            """Let what is behind `begin` come, in an empty pipe."""
+
 
 __all__ = [
     "STANDARD_INPUT",
     "STANDARD_STREAM",
+    "Piece",
+    "follow_input",
+    "followed_input",
+    "go_on_in_input",
     "has_begun",
     "input_name",
     "look_at_input",
@@ -29,11 +64,32 @@ STANDARD_STREAM = "-"
 _BLOCK_BYTES = 1 << 16
 
 
+class Piece:
+    """A piece of a log that is followed, which is in one file.
+
+    Attributes:
+        descriptor: the open file; None if there has been none.
+        path: its path.
+        start: the position in the log where the piece begins.
+        shift: how many bytes more the log has up to a place than the file; None as long as nothing
+            of the piece has come.
+        size: how many bytes of the file have been read.
+    """
+
+    def __init__(self, descriptor: int | None, path: str, start: int) -> None:
+        self.descriptor = descriptor
+        self.path = path
+        self.start = start
+        self.shift: int | None = None
+        self.size = 0
+
+
 class _Begin:
     """What has been read of standard input, and not given back; and its name in messages."""
 
     content = b""
     name = "<stdin>"
+    followed: FollowedFile | None = None
 
 
 def input_name() -> str:
@@ -44,6 +100,23 @@ def input_name() -> str:
 def name_input(name: str) -> None:
     """Give standard input a name for messages, if it stands for a file."""
     _Begin.name = name
+
+
+def follow_input(followed: FollowedFile) -> None:
+    """Let standard input be what is written to a file that is followed."""
+    _Begin.followed = followed
+
+
+def followed_input(descriptor: int) -> FollowedFile | None:
+    """Return the file that is followed, if a descriptor is that of its lines; else None."""
+    return _Begin.followed if descriptor == STANDARD_INPUT else None
+
+
+def go_on_in_input() -> None:
+    """Drop what has been read of the beginning of a followed file, and go on at its place."""
+    _Begin.content = b""
+    if _Begin.followed is not None:
+        _Begin.followed.go_on()
 
 
 def look_at_input(is_enough: Callable[[bytes], bool], most: int) -> bytes:

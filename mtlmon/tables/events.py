@@ -852,6 +852,11 @@ class TableEvents(BatchReader[EventBatch], NotCopied):
                 assert batch is not None
                 yield batch
 
+    @property
+    def time_order(self) -> RowOrder | None:
+        """What puts rows into the order of time; None if nothing has to."""
+        return None if isinstance(self._order, Arrivals) else self._order
+
     def released(self) -> Generator[EventBatch, None, None]:
         """Yield a batch without rows, with those that wait for later values: no more rows come.
 

@@ -41,6 +41,8 @@ from mtlmon.tables.late_rows import LateRows, units_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Sequence
 
+    from numpy.typing import NDArray
+
     from mtlmon.engine.native import MemoryLimit
     from mtlmon.support.option_names import OptionNames
     from mtlmon.syntax.durations import Duration
@@ -97,6 +99,11 @@ class RowOrder:
         self._latest = 0
         # time has passed up to here without rows
         self._passed = 0
+        # how many rows have come, and the numbers of those that only that has refused, from 0 on
+        self._arrived = 0
+        self._refused_by_time: list[int] = []
+        # the time that passes behind some rows that are read again, and those of them to refuse
+        self._again: tuple[int, int, list[int]] | None = None
         # in the order of time, each and together
         self._waiting: deque[UsableRows] = deque()
         # whether times are finer than time-stamps
@@ -141,6 +148,30 @@ class RowOrder:
         """Declare that rows below a time come too late from now on; yield those up to it."""
         self._passed = max(self._passed, time_stamp)
         yield from self._released(self._frontier)
+
+    def passed_time(self) -> tuple[int, int, list[int]] | None:
+        """Return how time has passed without rows, as `LineOrder` does, for rows."""
+        return (self._arrived, self._passed, self._refused_by_time) if self._passed else None
+
+    def pass_again(self, arrived: int, time_stamp: int, refused: list[int]) -> None:
+        """Let time pass as it did before the first rows were read before; call this first."""
+        if arrived:
+            self._again = arrived, time_stamp, refused
+        else:
+            self._passed = time_stamp
+
+    def _late_by_time(self, stamps: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Where rows come too late because time has passed without rows; these have not come."""
+        first, self._arrived = self._arrived, self._arrived + len(stamps)
+        if self._again is None:
+            return stamps < self._passed
+        arrived, passed, refused = self._again
+        numbers = np.arange(first, self._arrived)
+        is_late = np.isin(numbers, refused)
+        if self._arrived >= arrived:
+            self._again, self._passed = None, passed
+            is_late |= (numbers >= arrived) & (stamps < passed)
+        return is_late
 
     @property
     def _frontier(self) -> int:
@@ -206,7 +237,12 @@ class RowOrder:
         self._is_tail = self._is_tail or rows.block.is_tail
         latest = np.maximum(np.maximum.accumulate(stamps), self._latest)
         # differences of numbers from 0 on cannot overflow
-        is_late = (latest - stamps > self._time_to_wait) | (stamps < self._passed)
+        is_late = latest - stamps > self._time_to_wait
+        is_late_by_time = self._late_by_time(stamps) & ~is_late
+        if is_late_by_time.any():
+            numbers = np.flatnonzero(is_late_by_time) + (self._arrived - len(stamps))
+            self._refused_by_time += numbers.tolist()
+            is_late |= is_late_by_time
         self._latest = int(latest[-1])
         if is_late.any():
             reason = f"it is more than the wait, {self._time_to_wait}, below the largest one so far"

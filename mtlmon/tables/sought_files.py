@@ -13,6 +13,8 @@ import os
 import stat
 from typing import TYPE_CHECKING
 
+from mtlmon.support.standard_input import STANDARD_INPUT as STANDARD_DESCRIPTOR
+from mtlmon.support.standard_input import followed_input
 from mtlmon.support.table_formats import COMPRESSION_BYTES, LINES, compression_of
 from mtlmon.tables.formats.delimited import FORMATS_WITH_DELIMITERS
 from mtlmon.tables.formats.files import STANDARD_INPUT, TableFile
@@ -50,16 +52,26 @@ class SoughtFile:
             self._descriptor = -1
 
 
+class FollowedInput(SoughtFile):
+    """Standard input, through which the lines of a file come that is followed."""
+
+    @property
+    def descriptor(self) -> int:
+        return STANDARD_DESCRIPTOR
+
+
 def sought_file(sources: Sequence[TableFile | TableObject]) -> SoughtFile | None:
     """Return the only file of the sources, if a reader can go on in it; else None.
 
-    A reader can do so in a regular file of lines that is not compressed.
+    A reader can do so in a regular file of lines that is not compressed, or one that is followed.
     """
     only = sources[0]
-    if len(sources) > 1 or not isinstance(only, TableFile) or only.path == STANDARD_INPUT:
+    if len(sources) > 1 or not isinstance(only, TableFile):
         return None
     if only.format not in (*FORMATS_WITH_DELIMITERS, "jsonl", LINES):
         return None
+    if only.path == STANDARD_INPUT:
+        return None if followed_input(STANDARD_DESCRIPTOR) is None else FollowedInput(only.path)
     if not stat.S_ISREG(os.stat(only.path).st_mode):
         return None
     with open(only.path, "rb", buffering=0) as file:

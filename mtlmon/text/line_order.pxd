@@ -28,6 +28,13 @@ cdef class LineOrder:
     cdef uint64_t passed
     # the largest time-stamp so far
     cdef uint64_t latest
+    # the numbers of the lines that are refused only because time has passed
+    cdef list refused_by_time
+    # while lines are read again: those to refuse, the next one last; the line behind which time has
+    # passed, and how far
+    cdef list again
+    cdef bint is_again
+    cdef uint64_t again_line, again_time, next_again
     cdef bint has_ended, has_begun
     cdef uint64_t line_count
     # whether lines that do not begin with '@' go on with the time-point before them, whose
@@ -66,6 +73,8 @@ cdef class LineOrder:
     cdef int move_text(self, size_t room) except -1 nogil
     cdef int read_lines(self) except -1 nogil
     cdef int read_line(self, size_t place, size_t size) except -1 nogil
+    cdef int end_again(self) except -1 nogil
+    cdef bint is_refused(self, uint64_t time_stamp) except -1 nogil
     cdef int take_line(
         self, uint64_t time_stamp, bint is_refused, size_t place, size_t size
     ) except -1 nogil

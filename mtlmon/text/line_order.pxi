@@ -11,6 +11,8 @@ The parts behind this one read bytes as from a log that is in order; only the or
 lines matter to them, for messages and rows. As what is released depends on the lines alone, a
 checkpoint need not contain the lines that wait: a resumed run reads the log again from its
 beginning. Lines that only the end of the log releases are its tail, behind the last checkpoint.
+Where time passes without lines, a checkpoint has the few that were refused for that reason, and how
+far time had passed.
 
 In logs of MonPoly, a time-point may have several lines: a line that does not begin with `@` goes
 where the line before it goes.
@@ -53,6 +55,7 @@ cdef class LineOrder:
     def __cinit__(self, wait, *, bint joins_lines=False):
         self.joins_lines = joins_lines
         self.wait = <uint64_t> -1 if wait is None else wait
+        self.refused_by_time = []
         classify_bytes(self.classes)
 
     def __dealloc__(self):
@@ -104,6 +107,23 @@ cdef class LineOrder:
     def pass_time(self, uint64_t time_stamp):
         """Declare that lines below a time come too late from now on."""
         self.passed = max(self.passed, time_stamp)
+
+    def passed_time(self):
+        """Return how time has passed without lines, as values for `pass_again`; None if it has not.
+
+        These are the number of lines so far, the time below which lines come too late, and the
+        numbers of the lines that only this has refused.
+        """
+        return (self.line_count, self.passed, self.refused_by_time) if self.passed else None
+
+    def pass_again(self, uint64_t line_count, uint64_t time_stamp, list refused):
+        """Let time pass as it did before the first lines were read before; call this first."""
+        self.is_again = True
+        self.again_line, self.again_time = line_count, time_stamp
+        self.again = refused[::-1]
+        self.next_again = self.again.pop() if self.again else 0
+        if line_count == 0:
+            self.end_again()
 
     def take_into(self, block):
         """Write lines that are released to a writable buffer; return the number of bytes.
@@ -246,7 +266,7 @@ cdef class LineOrder:
             )
             self.searched = self.rest
         while self.searched < self.used:
-            if self.searched == self.rest and keep_lines_alike(self):
+            if self.searched == self.rest and not self.is_again and keep_lines_alike(self):
                 continue
             line_feed = <const uint8_t *> memchr(
                 self.text + self.searched, c'\n', self.used - self.searched
@@ -258,7 +278,28 @@ cdef class LineOrder:
             self.rest = self.searched = <size_t> (line_feed - self.text) + 1
             self.has_begun = True
             self.read_line(place, self.rest - place)
+            if self.is_again and self.line_count >= self.again_line:
+                self.end_again()
         return 0
+
+    cdef int end_again(self) except -1 nogil:
+        """Let time pass as far as it had when lines were read before."""
+        self.is_again = False
+        self.passed = max(self.passed, self.again_time)
+        return 0
+
+    cdef bint is_refused(self, uint64_t time_stamp) except -1 nogil:
+        """Whether the present line comes too late; `latest` is with it."""
+        cdef uint64_t bound = self.latest - min(self.wait, self.latest)
+        if self.is_again and self.line_count == self.next_again:
+            with gil:
+                self.refused_by_time.append(self.line_count)
+                self.next_again = self.again.pop() if self.again else 0
+            return True
+        if bound <= time_stamp < self.passed:
+            with gil:
+                self.refused_by_time.append(self.line_count)
+        return time_stamp < max(bound, self.passed)
 
     cdef int read_line(self, size_t place, size_t size) except -1 nogil:
         """Read a line, which ends with its line feed."""
@@ -270,7 +311,7 @@ cdef class LineOrder:
             and is_alike(self, line + 1)
         ):
             self.latest = self.last.value
-            return self.take_line(self.latest, self.latest < self.passed, place, size)
+            return self.take_line(self.latest, self.is_refused(self.latest), place, size)
         while self.classes[line[0]] == BLANK:
             line += 1
         if line[0] == c'\n' or line[0] == c'#' or (line[0] == c'\r' and line[1] == c'\n'):
@@ -281,7 +322,7 @@ cdef class LineOrder:
         if not self.find_time(line, &time_stamp):
             return self.take_line(max(self.latest, self.passed), False, place, size)
         self.latest = max(self.latest, time_stamp)
-        return self.take_line(time_stamp, time_stamp < self.frontier(), place, size)
+        return self.take_line(time_stamp, self.is_refused(time_stamp), place, size)
 
     cdef int take_line(
         self, uint64_t time_stamp, bint is_refused, size_t place, size_t size

@@ -401,3 +401,69 @@ def test_a_run_of_policies_with_variables_goes_on(
     assert (done.status, done.errors) == (1, "")
     assert mtlmon("-o", str(other), *asked, log=lines(events + later)).status == 1
     assert sorted(output.read_text().splitlines()) == sorted(other.read_text().splitlines())
+
+
+ONES = "policy g: FORALL x. q(x) IMPLIES x = 1\n"
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "options"),
+    [
+        ("text", "policy f: p\npolicy g: NOT p\n", ["--wait", "100s", "--late"]),
+        ("text", ONES, ["--wait", "100s"]),
+        ("text", f"policy f: p\n{ONES}", ["--wait", "100s"]),
+        ("text", "policy f: p\n", ["--lateness", "100s", "--late"]),
+        ("jsonl", "policy f: p\npolicy g: count[0,9s]() < 3\n", ["--wait", "100s", "--late"]),
+        ("jsonl", "policy f: p\n", ["--wait", "0", "--on-error", "skip"]),
+        ("jsonl", "policy f: p\n", ["--lateness", "100s", "--late"]),
+    ],
+)
+def test_rows_that_time_has_refused_stay_refused(
+    tmp_path: Path, form: str, text: str, options: list[str]
+) -> None:
+    """A run that goes on knows them, although the rows alone would not show that."""
+    rules, output, late = tmp_path / "p.mtl", tmp_path / "output", tmp_path / "late"
+    rules.write_text(f"unit s\n{text}")
+    now = int(time.time())
+    events, refused = [now - 900, now - 896, now - 896, now - 890], now - 895
+    later = [now + 5000, now + 5200, now + 5300]
+
+    def lines(stamps: list[int]) -> str:
+        if form == "jsonl":
+            return "".join(row(at, p=at % 2 > 0) for at in stamps)
+        cell = " q({})" if "q(x)" in text else ""
+        return "".join(f"@{at}{' p' * (at % 2)}{cell.format(at % 3)}\n" for at in stamps)
+
+    if "--late" in options:
+        options = [*options, str(late)]
+    asked = ["--format", form, *options, "--verdicts", "all", str(rules), "-"]
+    if form == "jsonl":
+        asked += ["--time-unit", "s"]
+    kept = ["--idle", "300ms", "-o", str(output), "--checkpoint", str(tmp_path / "checkpoint")]
+    kept += ["--resume", "--checkpoint-every", "0.05s", *asked]
+
+    def has(time_stamp: int) -> bool:
+        return output.exists() and f"{time_stamp}:0 " in output.read_text()
+
+    for count in range(2):
+        with Live(*kept) as live:
+            live.send(lines(events))
+            wait_until(lambda: has(events[-1]), live.process)
+            if not count:
+                # until time has passed; a later run knows that it had
+                time.sleep(1)
+            live.send(lines([refused, *later[:2]]))
+            wait_until(lambda: has(later[0]), live.process)
+            # until there is a checkpoint
+            time.sleep(0.2)
+            live.process.kill()
+    done = mtlmon(*kept, log=lines([*events, refused, *later]))
+    assert "came too late to be checked" in done.errors
+    if "--late" in options:
+        assert late.read_text() == lines([refused])
+    in_order = mtlmon(*asked, log=lines([*events, *later]))
+    found, wanted = (
+        [one for one in text.splitlines() if not one.startswith("!@")]
+        for text in (output.read_text(), in_order.output)
+    )
+    assert sorted(found) == sorted(wanted)

@@ -153,7 +153,7 @@ def test_options_that_do_not_fit(tmp_path: Path, command: Command) -> None:
     log.write_text("@5 a\n")
     done = command("--wait", 2, "--sort", "-e", "a", log)
     assert done.status == 2
-    assert "--wait does not work with --sort, which waits for all rows" in done.errors
+    assert "--wait does not work with --sort: that waits for all rows" in done.errors
     done = command("--late", log, "-e", "a", log)
     assert done.status == 2
     assert f"{log} cannot hold late rows: this run uses it for something else" in done.errors
@@ -310,13 +310,6 @@ def test_time_that_passes_ends_the_waiting(text: str, tmp_path: Path) -> None:
         assert ended.status == (0 if has_variables else 1)
         assert late.read_text() == f"@{now - 9} q{cell}\n"
         assert "1 line came too late" in ended.errors
-
-
-def test_silent_pipes_have_no_checkpoints(tmp_path: Path, command: Command) -> None:
-    given = ["--idle", "1s", "--wait", "5", "--checkpoint", tmp_path / "c", "-o", tmp_path / "o"]
-    done = command(*given, "-e", "a", "log")
-    assert done.status == 2
-    assert "--idle and --checkpoint do not work with --wait: a later run could not" in done.errors
 
 
 def monpoly_points(seed: int, count: int) -> list[tuple[int, str]]:

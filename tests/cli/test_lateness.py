@@ -203,7 +203,7 @@ def test_bad_lines_have_places(tmp_path: Path, command: Command) -> None:
         ),
         (
             ["--lateness", "5", "--idle", "5s", "--clock", "key"],
-            "--lateness does not work yet with --idle and --clock key: ",
+            "--clock key does not work with --idle: ",
         ),
         (
             ["--clock", "key"],

@@ -70,10 +70,8 @@ CASES = [
      "is checked before all are read, so a later run could save nothing; sort the log first "
      "(see mtlmon --help)"),
     ("-e p --output-format parquet --checkpoint c -o out x.log", "--checkpoint does not work with "
-     "--output-format parquet, as such a file cannot be cut and continued: write jsonl or csv, and "
+     "--output-format parquet: such a file cannot be cut and continued; write jsonl or csv, and "
      "convert that once the log is read (see mtlmon --help)"),
-    ("-e p --lateness 5 --checkpoint c --report r -o out log.csv", "--report does not work yet "
-     "with --lateness and --checkpoint: use --wait (see mtlmon --help)"),
     ("-e p --checkpoint log.csv -o out log.csv", "log.csv cannot hold the checkpoint: "
      "this run uses it for something else"),
     ("-e p --time-format %Q log.csv", "time format '%Q': '%Q' is not among the directives ..."),

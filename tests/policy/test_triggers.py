@@ -117,6 +117,12 @@ def test_messages_leave_the_formula_as_it_is() -> None:
         ("stream s = x + 1\ntrigger s > 1", "this trigger has no name", (2, 1)),
         ("policy p: ok\n  trigger count[0,5]() > 3", "this trigger has no name", (2, 3)),
         ("policy: ok", "this policy has no name", (1, 1)),
+        ("policy logged in: ok", "a name is one word, and logged in is several", (1, 8)),
+        ("policy p: ok\nfind a b: ok", "a name is one word, and a b is several", (2, 6)),
+        ("policy a b per k: ok", "a name is one word, and a b is several", (1, 8)),
+        ('policy a-b c "text": ok', "a name is one word, and a-b c is several", (1, 8)),
+        ("let a b c = ok\npolicy p: a", "a name is one word, and a b c is several", (1, 5)),
+        ("policy p: ok\nstream s t = x + 1", "a name is one word, and s t is several", (2, 8)),
         ("trigger t: x >", "expected a value, found the end", (1, 15)),
         ("trigger t: once x >", "expected a value, found the end", (1, 20)),
         (

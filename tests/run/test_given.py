@@ -246,7 +246,7 @@ def test_no_message_speaks_of_the_command() -> None:
         ("--wait 5 is longer than --lateness 3s:", "wait=5 is longer than lateness='3s':"),
         ("add --slices N, or leave it out", "add slices=N, or leave it out"),
         ("use --rows to find rows", "use rows=True to find rows"),
-        ("does not work with --sort, which", "does not work with sort, which"),
+        ("does not work with --sort: that", "does not work with sort: that"),
         ("add --checkpoint FILE", "add checkpoint=PATH"),
         ("add -o FILE", "add output=PATH"),
         ("add --event COLUMN (see mtlmon --help)", "add event=COLUMN"),

@@ -175,7 +175,7 @@ def test_streams(spark: SparkSession, tmp_path: Path) -> None:
 def test_what_has_one_key_refuses_others(spark: SparkSession) -> None:
     rows = frame(spark, 4, 5)
     for function in monitor_partitions, monitor_trace:
-        with pytest.raises(MtlmonError, match="policy 'nested' has a key of its own"):
+        with pytest.raises(MtlmonError, match="that of 'nested'"):
             function(rows, policy_file(has_keys=True))
     with pytest.raises(MtlmonError, match="a key column is given twice"):
         monitor(rows, policy_file(has_keys=True), key=["user", "user"])

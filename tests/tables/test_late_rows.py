@@ -167,7 +167,7 @@ def test_values_of_streams_are_those_of_the_sorted_log(
         assert len(late.read_text().splitlines()) == len(refused) + (suffix == "csv")
     done = command("streams", "--wait", 3, "--sort", streams, log)
     assert done[0] == 2
-    assert "--wait does not work with --sort, which waits for all rows" in done[2]
+    assert "--wait does not work with --sort: that waits for all rows" in done[2]
     before = log.read_bytes()
     done = command("streams", "--late", log, streams, log)
     assert (done[0], log.read_bytes()) == (2, before)

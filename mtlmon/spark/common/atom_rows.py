@@ -27,6 +27,7 @@ from mtlmon.relational.atoms import (
 from mtlmon.relational.keyed import keys_of_others
 from mtlmon.spark.common.events import EventReader, event_source, row_error
 from mtlmon.spark.common.policies import Policies
+from mtlmon.support.refusals import refused
 from mtlmon.syntax.printer import name_of_rows, written_name
 from mtlmon.tables.relations import conditions_of, have_values, plain_values, shown_arguments
 
@@ -218,11 +219,7 @@ def relation_source(
     remembering = [one for one in needs.remembering if remembers_itself(file.atoms[one].expression)]
     if remembering or set(needs.log_atoms) - set(names):
         what = (*remembering, *needs.log_atoms)[0]
-        raise MtlmonError(
-            f"the condition of {what} depends on other rows, which {function} does not support for "
-            "policies with variables, as the rows of a time-stamp have no order: say it with "
-            "operators of the formula, or use mtlmon.check"
-        )
+        raise MtlmonError(refused("Spark, conditions of atoms", function=function, name=what))
     predicates = {name: file.atoms[name] for name in names if name in file.atoms}
     unit = resolution if file.unit is None else file.unit
     policies = Policies((), names, predicates, unit, "local", file, columns=needs.columns)

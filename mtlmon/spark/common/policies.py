@@ -20,6 +20,7 @@ from mtlmon.policy.predicates.time_points import ROWS, Changes, Waiting, period_
 from mtlmon.policy.several import given_policies
 from mtlmon.relational.analysis import of_run
 from mtlmon.spark.common.events import key_names
+from mtlmon.support.refusals import refused
 from mtlmon.syntax.bounds import LATER
 from mtlmon.syntax.conditions import written_with_conditions
 from mtlmon.syntax.durations import Duration
@@ -227,15 +228,11 @@ class Policies(NamedTuple):
         """
         for one in self.policies:
             if one.clock is not None:
-                raise MtlmonError(
-                    f"policy {one.name} is on {one.clock}, which {function} does not support: use "
-                    "mtlmon.spark.monitor"
-                )
+                name = f"{one.name} on {one.clock}"
+                raise MtlmonError(refused("Spark, clocks", function=function, name=name))
         if self.remembering:
-            raise MtlmonError(
-                f"the condition {self.remembering[0]} depends on other rows, which {function} does "
-                "not support: use mtlmon.spark.monitor, or compute it as a column first"
-            )
+            names = {"function": function, "name": self.remembering[0]}
+            raise MtlmonError(refused("Spark, conditions", **names))
 
 
 def compile_policies(
@@ -467,10 +464,7 @@ def _refuse_messages(file: PolicyFile) -> None:
         is_of_atom = formula.operator is NOT and formula.operands[0].operator is ATOM
         is_elsewhere = message is not None and message.violations is None and not is_of_atom
         if message is not None and (message.is_later or is_elsewhere):
-            raise MtlmonError(
-                f"policy {policy.name} is not decided at its own row, and in Spark, such policies "
-                "have no messages: leave the message out"
-            )
+            raise MtlmonError(refused("Spark, messages", name=str(policy.name)))
 
 
 def _refuse_pattern(file: PolicyFile) -> None:
@@ -480,10 +474,7 @@ def _refuse_pattern(file: PolicyFile) -> None:
         MtlmonError: the file has one.
     """
     if file.pattern is not None:
-        raise MtlmonError(
-            "the policy file has a line with pattern, which only mtlmon.spark.monitor_files "
-            "supports: extract columns first (pyspark.sql.functions.regexp_extract)"
-        )
+        raise MtlmonError(refused("Spark, patterns"))
 
 
 def refuse_look_ups(file: PolicyFile) -> None:
@@ -507,13 +498,7 @@ def _refuse_keys(file: PolicyFile) -> None:
         MtlmonError: a policy has one.
     """
     if file.key:
-        raise MtlmonError(
-            "the policy file has a line with key, which only mtlmon.spark.monitor and "
-            "monitor_stream support"
-        )
+        raise MtlmonError(refused("Spark, keys", name=f"key {', '.join(file.key)}"))
     for policy in file.policies:
         if policy.key:
-            raise MtlmonError(
-                f"the policy {policy.name!r} has a key of its own, which only mtlmon.spark.monitor "
-                "and monitor_stream support"
-            )
+            raise MtlmonError(refused("Spark, keys", name=f"that of {policy.name!r}"))

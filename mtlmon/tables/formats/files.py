@@ -16,7 +16,7 @@ import pyarrow as pa
 from mtlmon.errors import MtlmonError, TableError
 from mtlmon.support.file_patterns import files_of
 from mtlmon.support.option_names import PYTHON
-from mtlmon.support.standard_input import input_name, take_begin
+from mtlmon.support.standard_input import go_on_in_input, input_name, take_begin
 from mtlmon.support.table_formats import (
     COMPRESSION_BYTES,
     FORMAT_NAMES,
@@ -303,9 +303,12 @@ class ByteStream:
         return count
 
     def seek(self, position: int) -> None:
-        """Go to a position in a regular file that is not compressed."""
+        """Go to a position in a file that is not compressed: a regular one, or one followed."""
         self._begin = b""
-        self.raw.seek(position)
+        if self.is_regular:
+            self.raw.seek(position)
+        else:
+            go_on_in_input()
 
     def _read_into(self, view: memoryview) -> int:
         if self._stream is not None:

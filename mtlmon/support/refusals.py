@@ -1,0 +1,317 @@
+"""What does not work together, why, and what to do instead: each refusal once.
+
+Messages are made of these, and so are the tables of docs/limits.md, which `python -m
+tests.docs.limits` writes. A refusal that is no law is a gap, and says "yet".
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["REFUSALS", "Refusal", "refused"]
+
+
+class Refusal:
+    """A combination that is refused.
+
+    Texts may have names in braces, for what differs from one message to the other.
+
+    Attributes:
+        what: what does not work, as a sentence without its end.
+        reason: why.
+        instead: what to do instead.
+        names: what stands for the names in braces where nothing particular is meant.
+    """
+
+    __slots__ = ("instead", "names", "reason", "what")
+
+    def __init__(self, what: str, reason: str, instead: str, **names: str) -> None:
+        self.what = what
+        self.reason = reason
+        self.instead = instead
+        self.names = names
+
+    @property
+    def is_law(self) -> bool:
+        """Whether it follows from what the parts mean; else it is a gap."""
+        return " yet" not in self.what
+
+    def message(self, names: Mapping[str, str]) -> str:
+        """Return the message of an error."""
+        return f"{self.what}: {self.reason}; {self.instead}".format(**names)
+
+
+_STRONG = "--consistency strong, which lets rows wait, works with it"
+_ONE_CLOCK = "leave --clock out, and all keys share the time of the log"
+_LEAVE_OUT = "leave it out"
+
+REFUSALS: Mapping[str, Refusal] = {
+    # ---- options of the command and of mtlmon.check ---------------------------------------------
+    "idle, sort": Refusal(
+        "--idle does not work with --sort",
+        "no row is checked before all are read",
+        "--wait 5s puts late rows of a pipe in order",
+    ),
+    "late rows, sort": Refusal(
+        "{given} does not work with --sort",
+        "that waits for all rows",
+        "leave one out",
+        given="--wait, --late or --lateness",
+    ),
+    "checkpoint, sort": Refusal(
+        "--checkpoint does not work with --sort",
+        "no row is checked before all are read, so a later run could save nothing",
+        "sort the log first",
+    ),
+    "checkpoint, parquet": Refusal(
+        "--checkpoint does not work with --output-format parquet",
+        "such a file cannot be cut and continued",
+        "write jsonl or csv, and convert that once the log is read",
+    ),
+    "idle, checkpoint, skip": Refusal(
+        "--idle and --checkpoint do not work with --on-error skip",
+        "a later run could not tell which rows came too late",
+        "add --wait 0, which tells them apart from others",
+    ),
+    "follow, format": Refusal(
+        "--follow does not work with {format}",
+        "lines are read as they are appended, and {format} has none",
+        "text logs, JSON lines, CSV and lines of a pattern can be followed",
+        format="Parquet, Arrow, XES or a compressed file",
+    ),
+    "vacuous, first": Refusal(
+        "{given} does not work with --verdicts first",
+        "that stops before the end of the log",
+        "use --verdicts false",
+        given="--fail-on-vacuous or --vacuous",
+    ),
+    "next, first": Refusal(
+        "--verdicts first does not work with next(...)",
+        "rows wait for later ones, so what is decided first is not what comes first",
+        "--lateness 0 works with it",
+    ),
+    "next, advance": Refusal(
+        "--advance-every does not work with next(...)",
+        "rows wait for later ones, which advancing would not",
+        _LEAVE_OUT,
+    ),
+    # ---- late rows ------------------------------------------------------------------------------
+    "lateness, advance": Refusal(
+        "--lateness does not work with --advance-every",
+        "all keys have the time of the log there, also those without rows",
+        _LEAVE_OUT,
+    ),
+    "clock, idle": Refusal(
+        "--clock key does not work with --idle",
+        "each key has a time of its own, and the machine has one clock",
+        _ONE_CLOCK,
+    ),
+    "clock, pass_time": Refusal(
+        "pass_time does not work with clock='key'",
+        "each key has a time of its own",
+        "leave clock out, and all keys share the time of the log",
+    ),
+    "clock, next": Refusal(
+        "--clock key does not work where rows wait for later values, as in {name}",
+        "the rows of one key are no bound for how long those of another wait",
+        _ONE_CLOCK,
+        name="x.next()",
+    ),
+    "clock, ticks": Refusal(
+        "--clock key does not work with ticks, as in {name}",
+        "a tick comes when the time of the whole log has passed it",
+        _ONE_CLOCK,
+        name="on every 10s",
+    ),
+    "clock, relations": Refusal(
+        "--clock key does not work with relations made of rows of the log, as {name}",
+        "rows of any time may still come with other keys, and change them",
+        _ONE_CLOCK,
+        name="relation last = rows",
+    ),
+    "clock, variables": Refusal(
+        "--clock key does not work with policies with variables",
+        "their values are of all keys, so the log has one time",
+        _ONE_CLOCK,
+    ),
+    "rows, stamp, corrections": Refusal(
+        "--rows does not work with --time-points stamp and {given}",
+        "a verdict names the first row of its time-point, and would have to name another one if "
+        "that row is taken back",
+        "leave out --time-points, and each row is a time-point",
+        given="--op or --id",
+    ),
+    "explain, corrections": Refusal(
+        "{option} does not work yet with --lateness and {given}",
+        "violations are explained by checking the rows of the log once more, in the order of time",
+        "leave one out",
+        option="--explain or --context",
+        given="--op, --id or --clock key",
+    ),
+    "lateness, messages": Refusal(
+        "--lateness does not work yet with messages in JSON lines and tables, as that of {name}",
+        "a late row may change the values of a message that is written",
+        "write text, or use --consistency strong, which lets rows wait",
+        name="a policy",
+    ),
+    "lateness, assume": Refusal(
+        "--lateness does not work yet with assumptions about the log",
+        "rates are counted in the order of time",
+        _STRONG,
+    ),
+    "lateness, slices": Refusal(
+        "--lateness does not work yet with --slices",
+        "late rows are judged again by one engine",
+        _STRONG,
+    ),
+    "lateness, arguments": Refusal(
+        "--lateness does not work yet with arguments that depend on other rows, as one of {name}",
+        "a late row would change the atoms of other rows",
+        _STRONG,
+        name="an atom",
+    ),
+    "lateness, look-ups of atoms": Refusal(
+        "--lateness does not work yet with atoms of policies with variables that look values up in "
+        "{relation}, which is made of rows, as {name}",
+        "a late row would change the atoms of other rows",
+        _STRONG,
+        relation="a relation",
+        name="an atom",
+    ),
+    "lateness, key of atoms": Refusal(
+        "--lateness does not work yet with a key for atoms with variables that depend on other "
+        "rows",
+        "the key would be one of streams and of time-points",
+        "write 'key none'",
+    ),
+    "lateness, stamp, key, all": Refusal(
+        "--verdicts all, --time-points stamp and --lateness do not work yet with policies with "
+        "variables and a key",
+        "a late row may be the first one of its key at a time",
+        "leave one of them out, or write 'key none'",
+    ),
+    # ---- files of MonPoly -----------------------------------------------------------------------
+    "lateness, signature": Refusal(
+        "--lateness does not work yet with --signature",
+        "time-points of MonPoly may have several lines",
+        "let rows wait, with --wait",
+    ),
+    "vacuous, signature": Refusal(
+        "--fail-on-vacuous does not work yet with --signature",
+        "left sides are counted in policy files only",
+        _LEAVE_OUT,
+    ),
+    "iso, signature": Refusal(
+        "--time-stamps iso does not work yet with --signature",
+        "verdicts have the numbers of the log there",
+        _LEAVE_OUT,
+    ),
+    "rows, signature": Refusal(
+        "--rows does not work with --signature",
+        "a time-point may have many lines",
+        "verdicts have its number among all time-points",
+    ),
+    "context, signature": Refusal(
+        "--context does not work with --signature",
+        "a time-point may have many lines",
+        "verdicts have its number among all time-points",
+    ),
+    "fail-on, signature": Refusal(
+        "--fail-on does not work with --signature",
+        "its policies have no severity",
+        _LEAVE_OUT,
+    ),
+    "unit, signature": Refusal(
+        "--unit does not work with --signature", "time-stamps are seconds there", _LEAVE_OUT
+    ),
+    "set, signature": Refusal(
+        "--set does not work with --signature", "its files declare no constants", _LEAVE_OUT
+    ),
+    "mode, signature": Refusal(
+        "--mode does not work with --signature",
+        "there are no equivalences between values of variables",
+        _LEAVE_OUT,
+    ),
+    "end-time, signature": Refusal(
+        "--end-time does not work with --signature",
+        "the log ends as MonPoly ends it",
+        "--nonewlastts leaves its end open",
+    ),
+    "idle, signature": Refusal(
+        "--idle does not work with --signature",
+        "a time-point ends where the next one begins",
+        "a line with a time-stamp alone, @TS, lets time pass",
+    ),
+    # ---- mtlmon.live ----------------------------------------------------------------------------
+    "snapshot, wait": Refusal(
+        "snapshot() does not work yet where lines of text wait for others (wait=)",
+        "the lines that wait are not part of it",
+        "give rows instead of lines",
+    ),
+    "snapshot, late": Refusal(
+        "snapshot() does not work yet where lines that come too late are written (late=)",
+        "what has been written is not part of it",
+        "leave late out",
+    ),
+    # ---- relations ------------------------------------------------------------------------------
+    "batches, operator": Refusal(
+        "{word} does not work in batches",
+        "what it gives depends on records of any later time",
+        "evaluate the whole table",
+        word="`split` or `coalesce max`",
+    ),
+    # ---- Spark ----------------------------------------------------------------------------------
+    "Spark, clocks": Refusal(
+        "{function} does not support yet policies on ticks or chosen rows, as {name}",
+        "a partition of rows knows no ticks of other rows",
+        "use mtlmon.spark.monitor",
+        function="monitor_partitions, monitor_traces or monitor_files",
+        name="one on every 10s",
+    ),
+    "Spark, conditions": Refusal(
+        "{function} does not support yet conditions that depend on other rows, as {name}",
+        "a partition of rows does not have the others",
+        "use mtlmon.spark.monitor, or compute it as a column first",
+        function="monitor_partitions, monitor_traces or monitor_files",
+        name="a window",
+    ),
+    "Spark, keys": Refusal(
+        "keys of policies do not work with functions of Spark for one trace, as {name}",
+        "a call has the rows of one trace",
+        "mtlmon.spark.monitor and monitor_stream divide rows by keys",
+        name="key user",
+    ),
+    "Spark, conditions of atoms": Refusal(
+        "{function} does not support atoms with arguments whose conditions depend on other rows, "
+        "as {name}",
+        "the rows of a time-stamp have no order",
+        "say it with operators of the formula, or use mtlmon.check",
+        function="Spark",
+        name="a window",
+    ),
+    "Spark, messages": Refusal(
+        "Spark does not support messages of policies that are not decided at their own rows, as "
+        "{name}",
+        "rows are not kept until their verdicts are known",
+        "leave the message out",
+        name="one with EVENTUALLY",
+    ),
+    "Spark, patterns": Refusal(
+        "pattern does not work in a policy file for rows of Spark",
+        "these have columns already",
+        "mtlmon.spark.monitor_files reads lines, and regexp_extract of Spark extracts columns",
+    ),
+}
+"""All refusals, by the words for what is refused."""
+
+
+def refused(name: str, /, **names: str) -> str:
+    """Return the message that a combination is refused.
+
+    Args:
+        name: the key of the combination in `REFUSALS`.
+        names: the names in its texts.
+    """
+    return REFUSALS[name].message(names)
