@@ -155,6 +155,7 @@ class MachineStates:
     def keep(self, new_numbers: bytes) -> None:
         """Give traces new numbers, and forget others; see the native kernels."""
         self.begin()
+        self.steps.clear()
         numbers = np.frombuffer(new_numbers, np.uint32).tolist()
         kept = {old: new for old, new in enumerate(numbers) if new != _FORGOTTEN}
         self._objects = {kept[one]: made for one, made in self._objects.items() if one in kept}
@@ -182,7 +183,9 @@ class MachineStates:
         self.forget_all()
         try:
             for number, state in json.loads(snapshot):
-                self._saved[int(number)] = state_text(from_plain(state), self._name)
+                if type(number) is not int or not 0 <= number < _FORGOTTEN:
+                    raise ValueError(f"{number!r} is no number of a trace")
+                self._saved[number] = state_text(from_plain(state), self._name)
         except (ValueError, TypeError, RecursionError, OwnError) as error:
             raise SnapshotError(f"the snapshot is of another machine: {error}") from None
 

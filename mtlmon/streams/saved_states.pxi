@@ -10,7 +10,7 @@ cdef class SavedState(Kernel):
 
     cdef object states
 
-    def __cinit__(self, states, *_):
+    def __cinit__(self, states):
         self.states = states
 
     cdef int make_room(self, uint32_t traces, size_t rows) except -1:

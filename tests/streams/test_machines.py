@@ -155,7 +155,7 @@ def found(policies: Any, rows: Any, **options: Any) -> Latest:
 @pytest.mark.parametrize("text", [TEXT, WHOLE])
 @pytest.mark.parametrize("seed", range(4))
 def test_rows_in_order_and_late_rows_say_what_a_loop_says(seed: int, text: str) -> None:
-    rows = log(seed)
+    rows = log(seed, 240)
     in_order = found(text, table(rows))
     assert in_order.of(checked(text)) == expected(rows)
     assert len(set(expected(rows).values())) == 2
@@ -169,9 +169,9 @@ def test_rows_in_order_and_late_rows_say_what_a_loop_says(seed: int, text: str) 
 
 @pytest.mark.parametrize("text", [TEXT, WHOLE])
 @pytest.mark.parametrize("lateness", [None, "30s"])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(4))
 def test_any_batches_and_snapshots_between_them(seed: int, lateness: str | None, text: str) -> None:
-    rows = log(seed + 10, 60)
+    rows = log(seed + 10, 180)
     come = rows if lateness is None else late(rows, seed)
     chance = random.Random(seed)
     options: dict[str, Any] = {"unit": "s", "lateness": lateness}
@@ -182,13 +182,14 @@ def test_any_batches_and_snapshots_between_them(seed: int, lateness: str | None,
         count = chance.choice([1, 1, 2, 7])
         part, come = come[:count], come[count:]
         latest.take(live.feed([dict(zip(NAMES, row, strict=True)) for row in part]))
-        if chance.random() < 0.4:
+        # without some, rows go on from states that chunks have saved
+        if seed % 2 and chance.random() < 0.4:
             snapshot = live.snapshot()
             live.close()
             live = mtlmon.live(text, snapshot=snapshot, **options)
             snapshots += 1
     latest.take(live.end())
-    assert snapshots > 3
+    assert (snapshots > 3) == seed % 2
     given = rows if lateness is None else late(rows, seed)
     assert latest.of(checked(text)) == expected(given)
 
@@ -378,7 +379,15 @@ def test_damaged_states_are_no_states() -> None:
     states.ready(7)({"x": 9})
     snapshot = states.snapshot()
     assert snapshot == b'[[7,{"list":[9]}]]'
-    for damaged in (b"", b"{}1", b"[[7]]", b'[["a",1]]', b"[[1,[2]]]", b'[[1,{"a":1,"b":2}]]'):
+    for damaged in (
+        b"",
+        b"{}1",
+        b"[[7]]",
+        b'[["a",1]]',
+        b"[[-1,1]]",
+        b"[[1,[2]]]",
+        b'[[1,{"a":1,"b":2}]]',
+    ):
         with pytest.raises(SnapshotError):
             states.restore(damaged)
     states.restore(snapshot)
