@@ -90,8 +90,7 @@ class Judged(ABC):
 
     def key(self, number: int) -> dict[str, object]:
         """The values of the key of a trace; {} if there is none."""
-        tables = None if self.run.source is None else self.run.source.key_tables
-        table = None if tables is None else tables[self.partition]
+        table = self.run.source.key_tables[self.partition]
         return {} if table is None else self.run.key_values(table.key(number))
 
     def describe(self, recording: ReadAgain, number: int) -> None:

@@ -12,10 +12,10 @@ import warnings
 from copy import copy
 from typing import TYPE_CHECKING, Any
 
+from mtlmon.checking import TextLog
 from mtlmon.errors import LogError, MtlmonError, VacuousError, VacuousWarning, ViolationError
 from mtlmon.run.host import Host
 from mtlmon.run.judges import Taker
-from mtlmon.run.judging import PolicyWork
 from mtlmon.run.keywords import CheckOptions, LogOptions, in_python, require_consistent, spec_of
 from mtlmon.run.library import advised
 from mtlmon.run.preparing import adopted
@@ -257,8 +257,8 @@ class LogRun:
 
     @property
     def source(self) -> Any:
-        """The log of policies that are not about lines with rows; else None."""
-        return self.work.source if isinstance(self.work, PolicyWork) else None
+        """The log."""
+        return self.work.source
 
     @property
     def can_reread(self) -> bool:
@@ -270,18 +270,19 @@ class LogRun:
         """The error of the first row that came too late; None if there is none."""
         if self.spec.times.late is not None:
             return None
-        source = self.work.log if self.source is None else self.source
-        first: MtlmonError | None = getattr(source, "first_refused", None)
-        order = getattr(source, "order", None)
-        if order is not None and order.refused:
+        source = self.source
+        if not isinstance(source, TextLog):
+            first: MtlmonError | None = source.first_refused
+            return first
+        if source.order is not None and source.refused:
             return LogError(
                 "this line comes too late: its time-stamp is more than the wait, "
                 f"{self.asked.wait}, below the largest one so far",
                 path=self.spec.log.path,
-                line=order.lines.refused_line,
+                line=source.order.lines.refused_line,
                 column=1,
             )
-        return first
+        return None
 
     # ---- what comes of it --------------------------------------------------------------------
 
@@ -361,17 +362,8 @@ class LogRun:
         """Note which names the log has had."""
         if not self.seen.missing:
             return
-        names, unseen = self._unseen()
-        self.seen.missing.intersection_update(unseen)
-        self.seen.more = lambda: names
-
-    def _unseen(self) -> tuple[Sequence[str], Sequence[str]]:
-        """The names of the log, and the atoms that it has not had."""
-        if self.source is not None:
-            return self.source.seen_names, self.source.unseen_atoms
-        rows = self.work.loop.rows
-        absent = rows.table.absent if hasattr(rows, "table") else rows.absent
-        return self.work.head.names(), absent
+        self.seen.missing.intersection_update(self.source.unseen_atoms)
+        self.seen.more = lambda: self.source.seen_names
 
 
 def _key_text(value: object) -> str:

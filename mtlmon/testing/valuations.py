@@ -18,7 +18,6 @@ from mtlmon.relational.running import HOLDS
 from mtlmon.relational.vacuity import matched_by_policy
 from mtlmon.run.late_rows import table_order
 from mtlmon.run.policies import open_table_source
-from mtlmon.run.relation_readers import text_reader
 from mtlmon.syntax.printer import written_name
 from mtlmon.testing.judged import Judged, ReadAgain
 from mtlmon.testing.relations import RelationalRecording
@@ -72,14 +71,13 @@ class ValuationsJudged(Judged):
     def __init__(self, run: LogRun) -> None:
         super().__init__(run)
         self._numbers: dict[tuple[str, ...], int] = {}
-        # what has checked tables; a text log is not read by one
-        self._judge = None if run.source is None else run.work.pace
+        self._judge = run.work.pace
         if run.key:
-            self.partition = run.work.pace.partitions.index(run.key)
+            self.partition = self._judge.partitions.index(run.key)
 
     @property
     def _check(self) -> Any:
-        return self.run.judging if self._judge is None else self._judge.known()
+        return self._judge.known()
 
     def take(self, found: Any) -> None:
         made = self._check.plan
@@ -145,7 +143,7 @@ class ValuationsJudged(Judged):
     def _points(self) -> Iterator[tuple[int, int, int]]:
         """Read the log again: yield the number of each time-point, its time, and its trace."""
         spec, judge = self.run.spec, self._judge
-        if judge is None:
+        if not spec.log.is_table:
             yield from ((point, time_stamp, 0) for point, time_stamp, _, _ in self._rows())
             return
         order = table_order(spec, is_again=True)
@@ -168,15 +166,10 @@ class ValuationsJudged(Judged):
 
     def _rows(self) -> Iterator[tuple[int, int, Any, Any]]:
         """Read the log again: yield the time-points, their rows, and what knows their places."""
-        check, spec = self._check, self.run.spec
-        if self._judge is None:
-            most = check.engine.point_count
-            reader = text_reader(spec, self.run.file, check.run.memory, most, None)
-        else:
-            reader = self._judge.reader()
-        points = PointBlock(array("I", check.plan.atoms))
+        made = self._check.plan
+        points = PointBlock(array("I", made.atoms))
         point = 0
-        for known in reader(check.plan, points):
+        for known in self._judge.reader()(made, points):
             for time_stamp, rows in points.take():
                 yield point, time_stamp, rows, known
                 point += 1

@@ -1,15 +1,19 @@
-"""The named cases of policies with variables: by the command, in slices, and by the reference."""
+"""The named cases of policies with variables, by all that runs policies, and by the reference."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 
+import mtlmon
 from mtlmon.policy import PolicyFile, parse_policies
 from mtlmon.relational import analyse
-from tests.cli.process import Ended, mtlmon
+from mtlmon.testing import check, policies
+from tests.cli.process import mtlmon as mtlmon_command
 from tests.reference.first_order import Database, Let, Log, Row, answers, violations
 from tests.relational.cases import CASES, Case, load
 
@@ -20,28 +24,86 @@ def test_the_names_are_unique() -> None:
     assert len(CASES) == len(load())
 
 
-def run_case(case: Case, folder: Path, *options: str) -> Ended:
-    """Run the command on a case."""
+class Written(NamedTuple):
+    """A case in files, with the options for it."""
+
+    policy: Path
+    log: Path
+    options: dict[str, str]
+
+
+def written(case: Case, folder: Path) -> Written:
+    """Write the files of a case."""
     policy, log = folder / "policy.mtl", folder / ("case.csv" if case.table else "case.log")
     log.write_text("\n".join([*case.log, *case.table, ""]))
+    options = {"end_time": "inf"}
     if case.signature:
         signature, policy = folder / "case.sig", folder / "policy.mfotl"
         signature.write_text(case.signature)
-        options = ("--signature", str(signature), *options)
-    else:
-        options = ("--end-time", "inf", *options)
+        options = {"signature": str(signature)}
     policy.write_text(case.policy)
-    return mtlmon(*options, str(policy), str(log))
+    return Written(policy, log, options)
 
 
-@pytest.mark.parametrize("slices", [(), ("--slices", "2")], ids=["whole", "slices"])
+def by_command(case: Case, folder: Path, *options: str) -> tuple[list[str], str]:
+    """Run the command on a case; return the lines, and the error if there is one."""
+    policy, log, own = written(case, folder)
+    given = [f"--{name.replace('_', '-')}={value}" for name, value in own.items()]
+    ended = mtlmon_command(*options, *given, str(policy), str(log))
+    return ended.output.splitlines(), ended.errors if ended.status == 2 else ""
+
+
+def by_check(case: Case, folder: Path, **options: Any) -> tuple[list[str], str]:
+    """Do the same with `mtlmon.check`."""
+    policy, log, own = written(case, folder)
+    output, error = folder / "answers.txt", ""
+    given: Any = {**own, **options, "output": output}
+    try:
+        mtlmon.check(policy, log, **given).finish()
+    except mtlmon.MtlmonError as found:
+        error = str(found)
+    return output.read_text().splitlines() if output.exists() else [], error
+
+
+Host = Callable[[Case, Path], tuple[list[str], str]]
+HOSTS: dict[str, Host] = {
+    "command": by_command,
+    "slices": lambda case, folder: by_command(case, folder, "--slices", "2"),
+    "check": by_check,
+}
+"""What runs policies: every case runs on all of them."""
+
+
+@pytest.mark.parametrize("host", HOSTS)
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if not case.refused])
-def test_the_command(name: str, slices: tuple[str, ...], tmp_path: Path) -> None:
+def test_answers(name: str, host: str, tmp_path: Path) -> None:
     case = CASES[name]
-    ended = run_case(case, tmp_path, *slices)
-    assert ended.output.splitlines() == list(case.answers), ended.errors
-    assert case.error in ended.errors
-    assert (ended.status == 2) is bool(case.error), ended.errors
+    lines, error = HOSTS[host](case, tmp_path)
+    assert lines == list(case.answers), error
+    assert case.error in error
+    assert bool(error) is bool(case.error), error
+
+
+@pytest.mark.parametrize(
+    "name",
+    [name for name, case in CASES.items() if not (case.signature or case.error or case.refused)],
+)
+def test_assertions(name: str, tmp_path: Path) -> None:
+    """The assertions of tests find the same violations in the log."""
+    case = CASES[name]
+    policy, log, _ = written(case, tmp_path)
+    file = parse_policies(case.policy)
+    if all(one.is_find for one in file.policies):
+        return
+    for one in policies(policy):
+        found = check(one, log, at_end="closed", unknown="ignore")
+        own = [line.split("\t") for line in case.answers]
+        wanted = {
+            words[-1].partition(" ")[0]
+            for words in own
+            if " false" in words[-1] and words[0] in (one.name, words[-1])
+        }
+        assert {f"{stamp}:{offset}" for stamp, offset in found.violations} == wanted
 
 
 @pytest.mark.parametrize("options", [(), ("--slices", "2"), ("--lateness", "5")])
@@ -50,17 +112,16 @@ def test_nothing_follows_the_largest_time_stamp(options: tuple[str, ...], tmp_pa
     policy, log = tmp_path / "policy.mtl", tmp_path / "case.log"
     policy.write_text("atom p(x: int)\natom q(x: int)\npolicy result: p(x) IMPLIES NEXT q(x)\n")
     log.write_text("@5 p(1)\n")
-    ended = mtlmon(*options, "--end-time", str(2**63 - 1), str(policy), str(log))
+    ended = mtlmon_command(*options, "--end-time", str(2**63 - 1), str(policy), str(log))
     assert ended.output == "result\t5:0 false (x=1)\n", ended.errors
 
 
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.refused])
 def test_what_is_refused(name: str, tmp_path: Path) -> None:
-    ended = run_case(CASES[name], tmp_path)
-    assert ended.status == 2
-    assert not ended.output
+    lines, error = by_command(CASES[name], tmp_path)
+    assert not lines
     for part in CASES[name].refused:
-        assert part in ended.errors
+        assert part in error
 
 
 def database_of(line: str) -> tuple[int, Database]:
