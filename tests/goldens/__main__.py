@@ -22,12 +22,19 @@ ABOUT = "about.json"
 
 
 def record(folder: Path, seeds: int, only: list[str], keep: Path | None = None) -> None:
-    """Record groups of commands in a folder; leave their inputs in another one, if it is given."""
+    """Record groups of commands in a folder; leave their inputs in another one, if it is given.
+
+    Other groups that it has stay, if they are of as many seeds.
+    """
     folder.mkdir(parents=True, exist_ok=True)
+    about = folder / ABOUT
+    before, others = json.loads(about.read_text()) if about.exists() else (seeds, [])
+    others = others if before == seeds else []
     scratch = keep or Path(tempfile.mkdtemp(prefix="mtlmon-goldens-"))
     for name in GROUPS:
         path = folder / f"{name}.jsonl"
-        path.unlink(missing_ok=True)
+        if name not in others:
+            path.unlink(missing_ok=True)
         if name in only:
             recorder = Recorder(scratch / name)
             GROUPS[name](recorder, seeds)
@@ -35,7 +42,7 @@ def record(folder: Path, seeds: int, only: list[str], keep: Path | None = None) 
             print(f"{name}: {len(recorder.entries)} commands", file=sys.stderr)
     if keep is None:
         shutil.rmtree(scratch)
-    (folder / ABOUT).write_text(json.dumps([seeds, only]))
+    about.write_text(json.dumps([seeds, [name for name in GROUPS if name in (*only, *others)]]))
 
 
 def main() -> int:
