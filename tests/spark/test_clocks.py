@@ -448,7 +448,7 @@ def test_what_is_refused(spark: SparkSession) -> None:
     with pytest.raises(MtlmonError, match="'message' is called like a column"):
         named = spark.createDataFrame([(1, "a")], "ts long, message string")
         monitor(named, 'trigger t: ts > 1 message "x"', key="message")
-    with pytest.raises(MtlmonError, match="policy t is not decided at its own row"):
+    with pytest.raises(MtlmonError, match="not decided at their own rows, as t:"):
         monitor(named, 'policy t: ts > 1 IMPLIES EVENTUALLY[0,3] ts > 5 message "x"')
 
 
