@@ -54,7 +54,7 @@ def test_options_beside_later_values(tmp_path: Path, command: Command) -> None:
     ]
     done = command("--lateness", 60, "--clock", "key", file, log)
     assert done.status == 2
-    assert "--clock key where rows wait for later values, as in calm" in done.errors
+    assert "does not work where rows wait for later values, as in policy calm" in done.errors
 
 
 RELATIONS = {

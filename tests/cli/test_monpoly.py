@@ -213,10 +213,10 @@ def test_variables_that_hide_others_have_their_names_in_errors(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--end-time", "inf"], "--nonewlastts leaves the end of the log open"),
+        (["--end-time", "inf"], "--nonewlastts leaves its end open"),
         (["--unit", "ms"], "time-stamps are seconds there"),
         (["--mode", "global"], "--mode does not work with --signature"),
-        (["--idle", "1s"], "a time-point ends where the next one begins, so that a line with"),
+        (["--idle", "1s"], "a time-point ends where the next one begins; a line with"),
         (["--format", "csv"], "not for tables"),
     ],
 )
