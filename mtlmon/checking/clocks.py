@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from mtlmon.engine.native import clock_at_end, is_end_of_time
+from mtlmon.engine.native import clock_at_end
 from mtlmon.errors import MtlmonError
 from mtlmon.policy.definitions import Clock
 from mtlmon.support.refusals import refused
@@ -80,6 +80,6 @@ def end_time_of_all(clock: int, end_time: EndTime) -> int | Literal["inf"] | Non
         The time up to which no more events come, "inf", or None if nothing is known.
     """
     following = clock_at_end(clock, end_time)
-    if is_end_of_time(following):
+    if following is None:
         return "inf"
     return following - 1 if following else None
