@@ -27,7 +27,7 @@ WAYS: dict[str, Callable[[Any], Any]] = {
 # them shares makes no difference.
 WITHOUT_STATE = {
     *("Formula", "Program", "Proof", "Verdict", "VerdictArray", "Rule", "Answer", "TimePoint"),
-    "Answers",
+    *("Answers", "Machine"),
     *("PendingTimePoint", "Changes", "Policy", "PolicyFile", "Predicate", "CompiledPredicates"),
     *(
         "Environment",
