@@ -204,9 +204,8 @@ class Follower:
         assert mark.file is not None and mark.edges is not None
         if has_mark(self.path, mark) and (mark.edges.size or is_at(self.path, mark.file)):
             return self.path
-        folder, name = os.path.split(os.path.realpath(self.path))
-        beside = [os.path.join(folder, one) for one in sorted(os.listdir(folder))]
-        for one in beside:
+        name = os.path.basename(os.path.realpath(self.path))
+        for one in self.beside():
             is_copy = mark.edges.size > 0 and os.path.basename(one).startswith(name)
             if (is_at(one, mark.file) or is_copy) and has_mark(one, mark):
                 return one
@@ -214,17 +213,20 @@ class Follower:
 
     def newer(self, path: str) -> list[str]:
         """Return the files beside a replaced one that seem to be between it and the present one."""
-        folder, name = os.path.split(os.path.realpath(self.path))
-        present = os.path.join(folder, name)
-        beside = [os.path.join(folder, one) for one in sorted(os.listdir(folder))]
+        present = os.path.realpath(self.path)
         since = os.stat(path).st_mtime_ns
         return [
             one
-            for one in beside
-            if os.path.basename(one).startswith(name)
+            for one in self.beside()
+            if os.path.basename(one).startswith(os.path.basename(present))
             and one not in {path, present}
             and os.stat(one).st_mtime_ns > since
         ]
+
+    def beside(self) -> list[str]:
+        """Return the paths of all that is in the folder of the file."""
+        folder = os.path.dirname(os.path.realpath(self.path))
+        return [os.path.join(folder, one) for one in sorted(os.listdir(folder))]
 
     def go_on(self) -> None:
         """Drop the first lines, as far as they are in the pipe, and begin to follow."""
