@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     Source = TextLog | TableEvents
 
-__all__ = ["check_logs", "has_values"]
+__all__ = ["check_logs", "has_values", "is_pipe"]
 
 
 def check_logs(file: Formula | PolicyFile, options: RunSpec) -> Steps:

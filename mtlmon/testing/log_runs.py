@@ -7,7 +7,6 @@ why it violates the policy, is found by reading the log again.
 from __future__ import annotations
 
 import os
-import stat
 import warnings
 from copy import copy
 from typing import TYPE_CHECKING, Any
@@ -18,6 +17,7 @@ from mtlmon.run.host import Host
 from mtlmon.run.judges import Taker
 from mtlmon.run.keywords import CheckOptions, LogOptions, in_python, require_consistent, spec_of
 from mtlmon.run.library import advised
+from mtlmon.run.policies import is_pipe
 from mtlmon.run.preparing import adopted
 from mtlmon.run.steps import require_runnable, steps_of
 from mtlmon.support.extras import load_extra
@@ -31,6 +31,8 @@ from mtlmon.testing.seen import SeenNames
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
+    import pyarrow as pa
 
     from mtlmon.run.spec import RunSpec
     from mtlmon.testing.checking import Asked
@@ -154,9 +156,7 @@ class LogRun:
             table, time = table_of(log, self.subject, self.key, spec, self.seen)
             spec = spec.having(time=time)
         self._values = {
-            name: {_key_text(value): value for value in table.column(name).unique().to_pylist()}
-            for name in self.key
-            if name in table.column_names
+            name: _values_of(table.column(name)) for name in self.key if name in table.column_names
         }
         return require_consistent(spec.having(tables=[table]))
 
@@ -263,8 +263,7 @@ class LogRun:
     @property
     def can_reread(self) -> bool:
         """Whether the log can be read again."""
-        paths = [path for path in self.spec.log.paths if os.path.exists(path)]
-        return all(not stat.S_ISFIFO(os.stat(path).st_mode) for path in paths)
+        return not any(map(is_pipe, self.spec.log.paths))
 
     def _refused(self) -> MtlmonError | None:
         """The error of the first row that came too late; None if there is none."""
@@ -366,6 +365,16 @@ class LogRun:
         self.seen.more = lambda: self.source.seen_names
 
 
-def _key_text(value: object) -> str:
-    """A value of a key as a run writes it."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
+def _values_of(column: pa.ChunkedArray) -> dict[str, object]:
+    """The values of a key's column, by the texts that a run has for them."""
+    import pyarrow as pa
+
+    from mtlmon.arrays.canonical import canonical_texts
+
+    try:
+        values = column.unique()
+        texts = canonical_texts(values)
+    except pa.ArrowException:
+        # the run says that such values are no keys
+        return {}
+    return dict(zip(texts.to_pylist(), values.to_pylist(), strict=True))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from datetime import date, datetime
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -64,6 +66,35 @@ def test_results_of_keys() -> None:
     assert "for task = 10" in str(result.keys[10])
     two = [(0, {"p": True, "a": 1, "b": "x"}), (0, {"p": False, "a": 1, "b": "y"})]
     assert list(check("p", two, key=("a", "b")).keys) == [(1, "x"), (1, "y")]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [1.0, 2.5, 1.0],
+        [1e20, 2e-9, 1e20],
+        [Decimal("1.50"), Decimal("2.00"), Decimal("1.50")],
+        [True, False, True],
+        [date(2024, 1, 2), date(2024, 1, 3), date(2024, 1, 2)],
+        [
+            datetime(2024, 1, 2, 3, 4, 5, 60),
+            datetime(2024, 1, 2),
+            datetime(2024, 1, 2, 3, 4, 5, 60),
+        ],
+        ["x", "1.0", "x"],
+    ],
+)
+def test_keys_of_a_table_are_its_values(values: list[object]) -> None:
+    table = pa.table({"time_stamp": [0, 1, 2], "p": [True, False, True], "k": values})
+    keys = check("p", table, key="k").keys
+    assert [(type(key), key) for key in keys] == [(type(key), key) for key in values[:2]]
+    assert [one.event_count for one in keys.values()] == [2, 1]
+
+
+def test_lists_are_no_keys() -> None:
+    table = pa.table({"time_stamp": [0, 1], "p": [True, False], "k": [[1], [2]]})
+    with pytest.raises(MtlmonError, match=r"'k'.* lists"):
+        check("p", table, key="k")
 
 
 def test_the_report_of_open_time_points_counts_the_keys() -> None:
