@@ -215,8 +215,8 @@ cdef class QueueWindow(Window):
         undo_choices(&self.panes, &self.rows)
         self.rebuild()
 
-    cdef int renumber(self, const uint32_t *numbers, size_t count, uint32_t kept) except -1:
-        Window.renumber(self, numbers, count, kept)
+    cdef int renumber(self, const uint32_t *numbers, size_t count) except -1:
+        Window.renumber(self, numbers, count)
         return self.rebuild()
 
     cdef int64_t float_of(self, int64_t value) noexcept nogil:

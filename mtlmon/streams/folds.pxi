@@ -7,15 +7,19 @@ cdef enum:
 
 
 cdef int moved_states(
-    void *states, size_t item_size, uint32_t traces, const uint32_t *numbers, size_t count,
-    uint32_t kept
+    void *states, size_t item_size, uint32_t traces, const uint32_t *numbers, size_t count
 ) except -1:
-    """Move the states of traces to their new numbers; clear the others."""
+    """Move the states of traces to their new numbers; clear the others.
+
+    There may be more numbers than states, as the last traces may have had no row here.
+    """
     cdef char *place = <char *> states
+    cdef size_t kept = 0
     cdef size_t number
     for number in range(min(count, <size_t> traces)):
         if numbers[number] != FORGOTTEN:
-            memmove(place + numbers[number] * item_size, place + number * item_size, item_size)
+            memmove(place + kept * item_size, place + number * item_size, item_size)
+            kept += 1
     if traces > kept:
         memset(place + kept * item_size, 0, (traces - kept) * item_size)
     return 0
@@ -148,9 +152,9 @@ cdef class Fold(Kernel):
                 flags[self.rows.numbers[place]] = 0
         return 0
 
-    cdef int renumber(self, const uint32_t *numbers, size_t count, uint32_t kept) except -1:
-        moved_states(self.codes, sizeof(int64_t), self.traces, numbers, count, kept)
-        moved_states(self.found, 1, self.traces, numbers, count, kept)
+    cdef int renumber(self, const uint32_t *numbers, size_t count) except -1:
+        moved_states(self.codes, sizeof(int64_t), self.traces, numbers, count)
+        moved_states(self.found, 1, self.traces, numbers, count)
         self.entry = renumber_rows(&self.rows, numbers, count, self.entry)
         open_again(&self.panes, &self.rows, self.traces)
         self.begin()
@@ -419,10 +423,10 @@ cdef class Last(Kernel):
             flags[number] &= self.counts[number] == 0
         return 0
 
-    cdef int renumber(self, const uint32_t *numbers, size_t count, uint32_t kept) except -1:
+    cdef int renumber(self, const uint32_t *numbers, size_t count) except -1:
         cdef size_t item = self.distance * sizeof(int64_t)
-        moved_states(self.cells, item, self.traces, numbers, count, kept)
-        moved_states(self.counts, sizeof(uint64_t), self.traces, numbers, count, kept)
+        moved_states(self.cells, item, self.traces, numbers, count)
+        moved_states(self.counts, sizeof(uint64_t), self.traces, numbers, count)
         return 0
 
     cdef int restart(self) except -1:

@@ -279,10 +279,9 @@ cdef class Over:
         cdef Memory memory = contiguous(new_numbers, 1, 0)
         cdef const uint32_t *numbers = <const uint32_t *> memory.buffer.buf
         cdef size_t count = <size_t> memory.buffer.shape[0] // sizeof(uint32_t)
-        cdef uint32_t kept = kept_numbers(numbers, count)
         self.begin()
-        moved_states(self.cells, sizeof(int64_t), self.room, numbers, count, kept)
-        moved_states(self.has_value, 1, self.room, numbers, count, kept)
+        moved_states(self.cells, sizeof(int64_t), self.room, numbers, count)
+        moved_states(self.has_value, 1, self.room, numbers, count)
         if new_traces is not None:
             memory = contiguous(new_traces, 1, 0)
             numbers = <const uint32_t *> memory.buffer.buf
@@ -290,16 +289,13 @@ cdef class Over:
             self.renumber_traces(numbers, count)
 
     cdef int renumber_traces(self, const uint32_t *numbers, size_t count) except -1:
-        cdef uint32_t kept = kept_numbers(numbers, count)
         cdef size_t trace
         for trace in range(<size_t> self.traces):
             if trace >= count or numbers[trace] == FORGOTTEN:
                 free_sorted(&self.states[trace].sorted)
-        moved_states(self.states, sizeof(OverState), self.traces, numbers, count, kept)
+        moved_states(self.states, sizeof(OverState), self.traces, numbers, count)
         if self.kind == OVER_SUM:
-            moved_states(
-                self.sums.words, number_bytes(&self.sums), self.traces, numbers, count, kept
-            )
+            moved_states(self.sums.words, number_bytes(&self.sums), self.traces, numbers, count)
         return 0
 
     def snapshot(self, Instances instances not None):
@@ -349,12 +345,3 @@ cdef class Over:
             for block in range(self.states[trace].sorted.block_count):
                 found += self.states[trace].sorted.blocks[block].room * sizeof(int64_t)
         return found + self.journal.room * sizeof(Change)
-
-
-cdef uint32_t kept_numbers(const uint32_t *numbers, size_t count) noexcept nogil:
-    """How many numbers are not forgotten."""
-    cdef uint32_t kept = 0
-    cdef size_t k
-    for k in range(count):
-        kept += numbers[k] != FORGOTTEN
-    return kept

@@ -351,12 +351,10 @@ cdef class IntegralWindow(Window):
                 flags[number] = 0
         return 0
 
-    cdef int renumber(self, const uint32_t *numbers, size_t count, uint32_t kept) except -1:
-        moved_states(self.areas, sizeof(Area), self.traces, numbers, count, kept)
-        moved_states(
-            self.sums.words, number_bytes(&self.sums), self.traces, numbers, count, kept
-        )
-        Window.renumber(self, numbers, count, kept)
+    cdef int renumber(self, const uint32_t *numbers, size_t count) except -1:
+        moved_states(self.areas, sizeof(Area), self.traces, numbers, count)
+        moved_states(self.sums.words, number_bytes(&self.sums), self.traces, numbers, count)
+        Window.renumber(self, numbers, count)
         self.make_chains()
         return 0
 

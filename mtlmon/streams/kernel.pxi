@@ -228,9 +228,9 @@ cdef class Kernel:
                 if numbers[k] != kept:
                     raise ValueError("new numbers are not in the order of the present ones")
                 kept += 1
-        self.renumber(numbers, count, <uint32_t> kept)
+        self.renumber(numbers, count)
 
-    cdef int renumber(self, const uint32_t *numbers, size_t count, uint32_t kept) except -1:
+    cdef int renumber(self, const uint32_t *numbers, size_t count) except -1:
         raise NotImplementedError
 
     def mark_texts(self, flags):

@@ -259,7 +259,7 @@ cdef class DistinctWindow(Window):
                 flags[number] = 0
         return 0
 
-    cdef int renumber(self, const uint32_t *numbers, size_t count, uint32_t kept) except -1:
+    cdef int renumber(self, const uint32_t *numbers, size_t count) except -1:
         cdef Group *groups = NULL
         cdef Group *old = self.groups
         cdef size_t k
@@ -275,7 +275,7 @@ cdef class DistinctWindow(Window):
             if old[k].count and trace < count and numbers[trace] != FORGOTTEN:
                 self.add(numbers[trace], old[k].cell, old[k].count)
         free(old)
-        Window.renumber(self, numbers, count, kept)
+        Window.renumber(self, numbers, count)
         return self.find_open_values()
 
     cdef int restart(self) except -1:
@@ -644,13 +644,13 @@ cdef class QuantileWindow(Window):
                 flags[number] = 0
         return 0
 
-    cdef int renumber(self, const uint32_t *numbers, size_t count, uint32_t kept) except -1:
+    cdef int renumber(self, const uint32_t *numbers, size_t count) except -1:
         cdef size_t number
         for number in range(<size_t> self.traces):
             if number >= count or numbers[number] == FORGOTTEN:
                 free_sorted(&self.sorted[number])
-        moved_states(self.sorted, sizeof(Sorted), self.traces, numbers, count, kept)
-        return Window.renumber(self, numbers, count, kept)
+        moved_states(self.sorted, sizeof(Sorted), self.traces, numbers, count)
+        return Window.renumber(self, numbers, count)
 
     cdef int write(self, NumberWriter writer) except -1:
         cdef uint32_t number, block, place

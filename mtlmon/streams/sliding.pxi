@@ -81,7 +81,7 @@ cdef class Window(Kernel):
                 flags[number] = 0
         return 0
 
-    cdef int renumber(self, const uint32_t *numbers, size_t count, uint32_t kept) except -1:
+    cdef int renumber(self, const uint32_t *numbers, size_t count) except -1:
         self.entry = renumber_rows(&self.rows, numbers, count, self.entry)
         self.tail = self.rows.start
         open_again(&self.panes, &self.rows, self.traces)
@@ -592,9 +592,9 @@ cdef class CountWindow(Window):
                 flags[number] = 0
         return 0
 
-    cdef int renumber(self, const uint32_t *numbers, size_t count, uint32_t kept) except -1:
-        moved_states(self.counts, sizeof(int64_t), self.traces, numbers, count, kept)
-        return Window.renumber(self, numbers, count, kept)
+    cdef int renumber(self, const uint32_t *numbers, size_t count) except -1:
+        moved_states(self.counts, sizeof(int64_t), self.traces, numbers, count)
+        return Window.renumber(self, numbers, count)
 
     cdef int write(self, NumberWriter writer) except -1:
         cdef uint32_t number

@@ -336,16 +336,14 @@ cdef class SumWindow(Window):
                 flags[number] = 0
         return 0
 
-    cdef int renumber(self, const uint32_t *numbers, size_t count, uint32_t kept) except -1:
-        moved_states(self.states, sizeof(SumState), self.traces, numbers, count, kept)
-        moved_states(
-            self.sums.words, number_bytes(&self.sums), self.traces, numbers, count, kept
-        )
+    cdef int renumber(self, const uint32_t *numbers, size_t count) except -1:
+        moved_states(self.states, sizeof(SumState), self.traces, numbers, count)
+        moved_states(self.sums.words, number_bytes(&self.sums), self.traces, numbers, count)
         if self.has_squares():
             moved_states(
-                self.squares.words, number_bytes(&self.squares), self.traces, numbers, count, kept
+                self.squares.words, number_bytes(&self.squares), self.traces, numbers, count
             )
-        return Window.renumber(self, numbers, count, kept)
+        return Window.renumber(self, numbers, count)
 
     cdef int write(self, NumberWriter writer) except -1:
         cdef uint32_t number

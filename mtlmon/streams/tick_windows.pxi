@@ -182,12 +182,12 @@ cdef class TickWindow(Kernel):
             flags[number] &= self.counts[number] == 0
         return 0
 
-    cdef int renumber(self, const uint32_t *numbers, size_t count, uint32_t kept) except -1:
+    cdef int renumber(self, const uint32_t *numbers, size_t count) except -1:
         cdef size_t item = self.capacity * sizeof(int64_t)
-        moved_states(self.cells, item, self.traces, numbers, count, kept)
-        moved_states(self.are_valid, self.capacity, self.traces, numbers, count, kept)
-        moved_states(self.counts, sizeof(uint64_t), self.traces, numbers, count, kept)
-        self.sums.renumber(numbers, count, kept)
+        moved_states(self.cells, item, self.traces, numbers, count)
+        moved_states(self.are_valid, self.capacity, self.traces, numbers, count)
+        moved_states(self.counts, sizeof(uint64_t), self.traces, numbers, count)
+        self.sums.renumber(numbers, count)
         return 0
 
     cdef int restart(self) except -1:

@@ -237,6 +237,28 @@ def test_settled_traces_can_be_forgotten(case: dict[str, Any]) -> None:
     assert all(map(same, found, wanted))
 
 
+@pytest.mark.parametrize("name", AGGREGATES)
+@pytest.mark.parametrize("bounds", [(0, None), (1, None), (0, 20), (1, 20)])
+def test_a_trace_without_rows_takes_no_state_over(
+    name: str, bounds: tuple[int, int | None]
+) -> None:
+    """Rationale: a state that stays where it was, too, becomes that of the next trace there."""
+    gives_float = gives_floats(name, True)
+    feeder = Feeder(kernel_of(name, True, *bounds), True, gives_float)
+    feeder.kernel.begin()
+    feeder.feed([(1, 0, 5.0), (1, 1, 3.0), (2, 1, 4.0)])
+    # the third trace has had rows, which this kernel does not get
+    feeder.kernel.keep(np.array([2**32 - 1, 0, 1], np.uint32).tobytes())
+    restored = Feeder(kernel_of(name, True, *bounds), True, gives_float)
+    restored.kernel.restore(feeder.kernel.snapshot())
+    restored.clock = feeder.clock
+    rows: list[tuple[int, int, Value]] = [(4, 1, 7.0), (5, 1, 2.0), (7, 1, 9.0), (9, 0, 6.0)]
+    own: list[tuple[int, int, Value]] = [(1, 0, 3.0), (2, 0, 4.0), *rows]
+    wanted = expected(name, own, *bounds)[2:]
+    assert all(map(same, feeder.feed(rows), wanted))
+    assert all(map(same, restored.feed(rows), wanted))
+
+
 def test_a_trace_settles_when_its_rows_have_left_the_window() -> None:
     kernel = native.CountWindow(2, 5)
     feeder = Feeder(kernel, False, False)

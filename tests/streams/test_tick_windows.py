@@ -75,6 +75,17 @@ def test_traces_can_be_forgotten(case: dict[str, Any], name: str, first: int) ->
         feeder.kernel.keep(np.array(new, np.uint32).tobytes())
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_a_trace_without_ticks_takes_no_state_over(name: str) -> None:
+    feeder = Feeder(tick_window(name, False, 1, 3), False, gives_floats(name, False))
+    feeder.kernel.begin()
+    feeder.feed([(1, 0, 5), (1, 1, 3), (2, 1, 4)])
+    feeder.kernel.keep(np.array([2**32 - 1, 0, 1], np.uint32).tobytes())
+    rows: list[tuple[int, int, Value]] = [(4, 1, 7), (5, 1, 2), (7, 1, 9), (9, 0, 6)]
+    own: list[tuple[int, int, Value]] = [(1, 0, 3), (2, 0, 4), *rows]
+    assert all(map(same, feeder.feed(rows), expected(name, by_number(own), 1, 3)[2:]))
+
+
 def test_long_windows_get_room_as_ticks_come() -> None:
     kernel = tick_window("sum", False, 0, 999)
     feeder = Feeder(kernel, False, False)
