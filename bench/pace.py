@@ -2,16 +2,15 @@
 
     python -m bench.pace MODE FORMULA LOG SECONDS
 
-It reads the log as the command does, a few lines at a time, and after each piece prints how many
-events it has done, and the seconds they took by the clock and of the processor. Verdicts are
-written to memory and dropped.
+It says when it has started, reads the log as the command does, a few lines at a time, and after
+each piece prints how many events it has done, and the seconds they took by the clock and of the
+processor. Verdicts are written to memory and dropped.
 """
 
 from __future__ import annotations
 
 import subprocess
 import sys
-import tempfile
 import time
 from dataclasses import dataclass
 from itertools import islice
@@ -47,27 +46,29 @@ class Pace:
 def measured(mode: str, formula: str, log: Path, seconds: float) -> Pace:
     """Run a monitor for so many seconds, in a process of its own.
 
-    It is killed when a piece of the log takes far too long, which then does not count.
+    It is killed when a piece of the log takes far too long, which then does not count. The time in
+    which it starts is not one of the seconds.
     """
     arguments = [sys.executable, "-m", "bench.pace", mode, formula, str(log), str(seconds)]
-    with tempfile.TemporaryFile("w+") as output:
+    with subprocess.Popen(
+        arguments,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+        env=environment(),
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
         try:
-            done = subprocess.run(
-                arguments,
-                stdout=output,
-                stderr=subprocess.PIPE,
-                text=True,
-                check=False,
-                cwd=ROOT,
-                env=environment(),
-                timeout=seconds * (1 + _GRACE) + 1,
-            )
+            output, errors = process.communicate(timeout=seconds * (1 + _GRACE) + 1)
         except subprocess.TimeoutExpired:
-            done = None
-        if done is not None and done.returncode:
-            raise BenchmarkError(f"{' '.join(arguments)}\n{done.stderr}")
-        output.seek(0)
-        lines = output.read().splitlines()
+            process.kill()
+            output, _ = process.communicate()
+        else:
+            if process.returncode:
+                raise BenchmarkError(f"{' '.join(arguments)}\n{errors}")
+    lines = output.splitlines()
     if not lines:
         return Pace(0, seconds, seconds)
     events, *spent = lines[-1].split()
@@ -78,6 +79,7 @@ def main() -> None:
     mode, formula, log, limit = sys.argv[1:]
     text = TextMonitor(Monitor(formula, cast("Any", mode)))
     lines = _FIRST_LINES
+    print("started", flush=True)
     start = before = time.perf_counter()
     cpu_start = time.process_time()
     with open(log, "rb") as file:

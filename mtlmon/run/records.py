@@ -149,6 +149,7 @@ def query(
         TypeError: an option is unknown, or not of this type.
         MtlmonError: there is no such relation, it is not valid, or a file cannot be read.
 
+    >>> import pyarrow as pa
     >>> rules = 'relation open = rows valid 10 group select count() as n'
     >>> rows = pa.table({"ts": [1, 4, 30], "door": ["a", "b", "a"]})
     >>> for record in query(rules, "open", rows):
