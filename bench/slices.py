@@ -166,7 +166,7 @@ def _measured(text: str, data: bytes, count: int, given: Statistics | None = Non
             more = scanner.read(_BLOCK_POINTS)
             read = clock()
             splitter.split(points, block)
-            splitter.tell(block)
+            splitter.commit(block)
             for number, engine in enumerate(engines):
                 block.copy_to(engine.points, number)
             split = clock()

@@ -99,30 +99,30 @@ def _batches(directory: Path, asked: dict[str, Any]) -> list[dict[str, float]]:
         start = time.perf_counter()
         if query is None:
             query = writer.start(checkpointLocation=str(directory / "checkpoint"))
-        told = _told(query)
+        emitted = _emitted(query)
         query.processAllAvailable()
         seconds = time.perf_counter() - start
         after = processor_seconds()
         of_processors = {name: after[name] - before[name] for name in after}
-        found.append({"seconds": seconds, **of_processors, "written": _written(query, told)})
+        found.append({"seconds": seconds, **of_processors, "written": _written(query, emitted)})
     if query is not None:
         query.stop()
     spark.stop()
     return found[1:]
 
 
-def _told(query: StreamingQuery) -> int:
+def _emitted(query: StreamingQuery) -> int:
     """The number of the last batch that the query has told of."""
     last = query.lastProgress
     return -1 if last is None else last.batchId
 
 
-def _written(query: StreamingQuery, told: int) -> int:
+def _written(query: StreamingQuery, emitted: int) -> int:
     """How many bytes RocksDB has written since a batch."""
     return sum(
         int(operator.customMetrics.get("rocksdbTotalBytesWritten", 0))
         for progress in query.recentProgress
-        if progress.batchId > told
+        if progress.batchId > emitted
         for operator in progress.stateOperators
     )
 

@@ -85,7 +85,7 @@ def follow(
     if mark is not None:
         follower.begin_at(mark)
     if not follower.begin:
-        follower.go_on()
+        follower.resume()
 
 
 class Follower:
@@ -167,7 +167,7 @@ class Follower:
             return
         path = self.find(mark)
         if path is None:
-            self.go_on_without(mark)
+            self.resume_without(mark)
             return
         self.file = os.open(path, os.O_RDONLY)
         self.position = os.lseek(self.file, mark.place, os.SEEK_SET)
@@ -178,7 +178,7 @@ class Follower:
             for other in self.newer(path):
                 note(f"{other} was written after {path}, and is not read")
 
-    def go_on_without(self, mark: LogMark) -> None:
+    def resume_without(self, mark: LogMark) -> None:
         """Begin with the present file, as that of the mark is not there any more.
 
         Raises:
@@ -228,7 +228,7 @@ class Follower:
         folder = os.path.dirname(os.path.realpath(self.path))
         return [os.path.join(folder, one) for one in sorted(os.listdir(folder))]
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         """Drop the first lines, as far as they are in the pipe, and begin to follow."""
         if self.is_running:
             return

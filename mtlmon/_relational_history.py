@@ -140,7 +140,7 @@ class RelationalHistory:
         self._equality = bool(equality)
         self._has_ids = bool(ids)
         self._unmatched = unmatched
-        self._told_unmatched = 0
+        self._emitted_unmatched = 0
         self._file = valid_keyed_file(policy, policy.key or ())
         self._lateness = lateness
         self._wait = wait
@@ -148,7 +148,7 @@ class RelationalHistory:
         self._spacing = _spacing
         self._guard = Guard("history")
         self._use(*self._new_points())
-        self._told = 0
+        self._emitted = 0
 
     def _new_points(self) -> tuple[PointHistory, LateKeyPoints | None]:
         made = plan(self._file, valid_analysis(self._file, None))
@@ -230,7 +230,7 @@ class RelationalHistory:
         for time_stamp, rows, _ in given:
             self._points.arrivals.add(time_stamp, rows)
         if self._names is not None:
-            self._names.forget(self._points.chunked.told_from)
+            self._names.forget(self._points.chunked.emitted_from)
             self._names.take([values for _, _, values in given])
         of_names = None if self._names is None else self._names.next
         return self._changes(self._points.push(names, codes, of_names).tolist())
@@ -290,14 +290,14 @@ class RelationalHistory:
                 named, body = take_sized(body)
                 names.restore(named)
             points.restore(body)
-            told = points.final_below()
+            emitted = points.final_below()
         except SnapshotError:
             raise
         except (MtlmonError, ValueError, LookupError, TypeError, OverflowError) as error:
             raise damaged() from error
         self._use(points, names)
-        self._told = told
-        self._told_unmatched = self._unmatched_count
+        self._emitted = emitted
+        self._emitted_unmatched = self._unmatched_count
 
     @guarded
     def __reduce__(self) -> tuple[Callable[..., RelationalHistory], tuple[object, ...]]:
@@ -338,20 +338,20 @@ class RelationalHistory:
         changes = self._points.changes()
         lines = [line.decode().removesuffix("\n") for line in self._lines.lines(changes)]
         bound = self._points.final_below()
-        told = bound if bound > self._told else None
-        if told is not None:
-            self._told = told
-            lines.append(f"!@{told}")
-        in_vain = self._unmatched_count - self._told_unmatched
+        emitted = bound if bound > self._emitted else None
+        if emitted is not None:
+            self._emitted = emitted
+            lines.append(f"!@{emitted}")
+        in_vain = self._unmatched_count - self._emitted_unmatched
         if in_vain and self._unmatched == "error":
-            self._told_unmatched += in_vain
+            self._emitted_unmatched += in_vain
             what = "retraction has" if in_vain == 1 else "retractions have"
             raise EventError(f"{in_vain} {what} waited for an event in vain")
         made = [
             AnswerChange(_OPERATIONS[one.change], answer)
             for one, answer in zip(changes, self._answers(changes), strict=True)
         ]
-        return AnswerChanges(made, lines, told, refused)
+        return AnswerChanges(made, lines, emitted, refused)
 
     def _answers(self, changes: list[ChangedAnswer]) -> list[Answer]:
         """Answers with the names of time-points among those of their keys."""

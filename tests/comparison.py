@@ -268,7 +268,7 @@ def compare_saved(program: Program, steps: Trace, mode: Mode) -> None:
     state = SavedState(seen)
     taken: list[Step] = []
 
-    def go_on(monitor: Monitor, step: Step) -> list[EngineVerdict]:
+    def resume(monitor: Monitor, step: Step) -> list[EngineVerdict]:
         if isinstance(step, Advance):
             return monitor.advance(step.time_stamp)
         return monitor.step(step.time_stamp, step.atoms)
@@ -276,12 +276,12 @@ def compare_saved(program: Program, steps: Trace, mode: Mode) -> None:
     try:
         for step in steps:
             taken.append(step)
-            expected = go_on(alone, step)
-            assert go_on(seen, step) == expected, "a saved monitor answers otherwise"
+            expected = resume(alone, step)
+            assert resume(seen, step) == expected, "a saved monitor answers otherwise"
             state.save(seen)
             others = {"copied": copied, "returned": returned, "restored": restored}
             for name, monitor in others.items():
-                assert go_on(monitor, step) == expected, f"{name} answers otherwise"
+                assert resume(monitor, step) == expected, f"{name} answers otherwise"
                 assert state.is_state_of(monitor), f"{name} has another state"
                 assert SavedState(monitor).is_state_of(seen), f"{name} has another saved state"
                 assert monitor.pending == alone.pending
@@ -292,7 +292,7 @@ def compare_saved(program: Program, steps: Trace, mode: Mode) -> None:
             saved.save(returned)
             for other in steps[:5]:
                 time = min(step.time_stamp + other.time_stamp, MAXIMUM_TIME_STAMP)
-                go_on(returned, other._replace(time_stamp=time))
+                resume(returned, other._replace(time_stamp=time))
             saved.load(returned)
             snapshot = restored.snapshot()
             restored = Monitor(program, mode)

@@ -37,8 +37,8 @@ def main() -> None:
         nothing = os.open(os.devnull, os.O_RDWR)
         for number in range(3):
             os.dup2(nothing, number)
-        told = connection.recv(LENGTH.size)
-    status = os.waitstatus_to_exitcode(LENGTH.unpack(told)[0]) if told else 1
+        emitted = connection.recv(LENGTH.size)
+    status = os.waitstatus_to_exitcode(LENGTH.unpack(emitted)[0]) if emitted else 1
     if status < 0:
         signal.signal(-status, signal.SIG_DFL)
         os.kill(os.getpid(), -status)

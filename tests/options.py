@@ -37,10 +37,10 @@ class Example(NamedTuple):
         if with_option:
             options[self.option] = self.value
         try:
-            with warnings.catch_warnings(record=True) as told:
+            with warnings.catch_warnings(record=True) as emitted:
                 warnings.simplefilter("always")
                 found = self.call(**options)
-            return f"{shown(found)} {[str(one.message) for one in told]}"
+            return f"{shown(found)} {[str(one.message) for one in emitted]}"
         except (MtlmonError, ValueError, TypeError, AssertionError, IndexError) as error:
             return f"{type(error).__name__}: {error}"
 

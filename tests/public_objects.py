@@ -229,26 +229,26 @@ def _held_iterator(of_events: Callable[[Any], Any], inside: Callable[[Any], obje
     return made[0]
 
 
-def _go_on(made: Any) -> object:
+def _resume(made: Any) -> object:
     """What becomes of a monitor of `FORMULA` at later events."""
     found = [str(one) for time in range(60, 80, 3) for one in made.step(time, {"p"})]
     return found, [str(one) for one in made.finish("inf")]
 
 
-def _go_on_late(made: mtlmon.History) -> object:
+def _resume_late(made: mtlmon.History) -> object:
     found = []
     for time in range(26, 60, 3):
         found += list(made.push([time - time % 7], [time % 4], keys=["ab"[time % 2]], ids=[time]))
     return found, list(made.finish("inf")), [str(one) for key in "ab" for one in made.latest(key)]
 
 
-def _go_on_with_rows(made: mtlmon.RelationalMonitor) -> object:
+def _resume_with_rows(made: mtlmon.RelationalMonitor) -> object:
     source = random.Random(2)
     found = [one for time in range(25, 40) for one in made.step(time, rows_at(source))]
     return found, made.finish()
 
 
-def _go_on_with_late_rows(made: mtlmon.RelationalHistory) -> object:
+def _resume_with_late_rows(made: mtlmon.RelationalHistory) -> object:
     source = random.Random(2)
     found = []
     for time in range(28, 50, 3):
@@ -257,7 +257,7 @@ def _go_on_with_late_rows(made: mtlmon.RelationalHistory) -> object:
     return found, made.finish("inf").lines, made.latest()
 
 
-def _go_on_with_streams(made: streams.compiled.CompiledStreams) -> object:
+def _resume_with_streams(made: streams.compiled.CompiledStreams) -> object:
     return [made.evaluate(stream_rows(time)).to_pydict() for time in (41, 47, 90)]
 
 
@@ -333,7 +333,7 @@ CASES: dict[str, Case] = {
         # Counts are read while arrays are fed. Leaving a block within a call does nothing.
         frozenset({"atoms", "program", "mode", "unknown", "max_memory", "counters"})
         | {"__enter__", "__exit__"},
-        _go_on,
+        _resume,
     ),
     "Monitors": Case(
         monitors,
@@ -373,7 +373,7 @@ CASES: dict[str, Case] = {
             history(), inside, lambda one, rows: one.insert(60, rows("p"), key="a")
         ),
         frozenset({"atoms", "program", "mode"}),
-        _go_on_late,
+        _resume_late,
     ),
     "RelationalMonitor": Case(
         relational_monitor,
@@ -390,7 +390,7 @@ CASES: dict[str, Case] = {
             relational_monitor(), inside, lambda one, rows: one.step(60, {"a": rows(("x",))})
         ),
         frozenset(),
-        _go_on_with_rows,
+        _resume_with_rows,
     ),
     "RelationalHistory": Case(
         relational_history,
@@ -407,7 +407,7 @@ CASES: dict[str, Case] = {
             relational_history(), inside, lambda one, rows: one.push([(60, {"a": rows(("x",))})])
         ),
         frozenset(),
-        _go_on_with_late_rows,
+        _resume_with_late_rows,
     ),
     "CompiledStreams": Case(
         compiled_streams,
@@ -418,7 +418,7 @@ CASES: dict[str, Case] = {
             compiled_streams(), inside, lambda one, rows: one.evaluate(_Rows(rows()))
         ),
         frozenset({"names", "time", "unit", "keys"}),
-        _go_on_with_streams,
+        _resume_with_streams,
     ),
     "KeyedMonitors": Case(
         keyed_monitors,
@@ -496,7 +496,7 @@ CASES: dict[str, Case] = {
                 *(
                     "columns_of",
                     "descriptor",
-                    "go_on_at",
+                    "resume_at",
                     "keep_traces",
                     "next_change",
                     "only_due_ticks",

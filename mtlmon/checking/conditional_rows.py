@@ -89,7 +89,7 @@ class ConditionalRows:
 
     def _admitted(self) -> Admitted:
         self._late.compute()
-        held, (names, revised, flags) = self._late.told
+        held, (names, revised, flags) = self._late.emitted
         # those that were taken back are in `found` as well
         stays = flags == 0
         columns = (names.time_stamps[stays].tolist(), names.offsets[stays].tolist())

@@ -190,8 +190,8 @@ class HistoryCheck:
         # the time of the log, or those of the keys of each partition
         count = 1 if clock == "all" else len(self.partitions.columns)
         self._late = [LateEvents() for _ in range(count)]
-        self._told = 0
-        self._told_of_keys: dict[tuple[int, int], int] = {}
+        self._emitted = 0
+        self._emitted_of_keys: dict[tuple[int, int], int] = {}
         self._since_measured = 0
         self._held = 0
 
@@ -359,7 +359,7 @@ class HistoryCheck:
             )
         self._count_late(batch, refused)
         self.position += count
-        self._tell_bounds(batch)
+        self._emit_bounds(batch)
         self._since_measured += count
         self._measure()
         yield
@@ -399,7 +399,7 @@ class HistoryCheck:
             yield
         for one in self._late:
             one.pass_time(time_stamp)
-        self._tell_bounds(None)
+        self._emit_bounds(None)
         yield
         self._require_matched()
 
@@ -407,11 +407,11 @@ class HistoryCheck:
         """Let a history hear what has become of rows; return what changes."""
         late = self._late_partitions[self._partition_of[number]]
         if (period := self._periods[number]) is not None:
-            late.tell_ticks(history, period)
+            late.emit_ticks(history, period)
         elif (waits := self._waits[number]) is not None:
-            late.tell_waiting(history, waits)
+            late.emit_waiting(history, waits)
         else:
-            late.tell(history, self._sessions[number].atoms, self._chosen_by[number])
+            late.emit(history, self._sessions[number].atoms, self._chosen_by[number])
         return history.changes()
 
     def _require_matched(self) -> None:
@@ -447,15 +447,15 @@ class HistoryCheck:
             self.revision_count += int((records["operation"] != 0).sum())
             self._found.append(PolicyChanges(number, records, self.revision))
 
-    def _tell_bounds(self, batch: EventBatch | None) -> None:
+    def _emit_bounds(self, batch: EventBatch | None) -> None:
         """Tell the bounds that have moved: with clocks of keys, of those in the batch."""
         histories = self._histories[: len(self.policies)]
         if self._clock == "all":
             bounds = [history.final_below() for history in histories]
             known = [bound for bound in bounds if bound is not None]
-            if len(known) == len(bounds) and min(known) > self._told:
-                self._told = min(known)
-                self._found.append(Bound(self._told))
+            if len(known) == len(bounds) and min(known) > self._emitted:
+                self._emitted = min(known)
+                self._found.append(Bound(self._emitted))
             return
         if batch is None:
             return
@@ -468,8 +468,8 @@ class HistoryCheck:
                 except KeyError:
                     # a retraction with an id needs no key, or may have one without events
                     continue
-                if bound and bound > self._told_of_keys.get((policy, trace), 0):
-                    self._told_of_keys[policy, trace] = bound
+                if bound and bound > self._emitted_of_keys.get((policy, trace), 0):
+                    self._emitted_of_keys[policy, trace] = bound
                     self._found.append(Bound(bound, policy, trace))
 
     def _final_below(self, policy: int) -> NDArray[np.int64] | None:
@@ -508,7 +508,7 @@ class HistoryCheck:
             has_ended = self._waits[number] is None or own == "inf"
             self._take(number, history.finish(own if has_ended else None))
             yield
-        self._tell_bounds(None)
+        self._emit_bounds(None)
         yield
         self._require_matched()
 
@@ -545,7 +545,7 @@ class HistoryCheck:
         Raises:
             SnapshotError: the log has ended.
         """
-        told = [[*key, bound] for key, bound in self._told_of_keys.items()]
+        emitted = [[*key, bound] for key, bound in self._emitted_of_keys.items()]
         head = {
             "lengths": self._lengths if self._histories else None,
             "position": self.position,
@@ -553,8 +553,8 @@ class HistoryCheck:
             "refused": self.refused_count,
             "revised": self.revision_count,
             "revision": self.revision,
-            "told": self._told,
-            "told_of_keys": told,
+            "told": self._emitted,
+            "told_of_keys": emitted,
             "now": self._now.tolist(),
             "latest": [one.latest.tolist() for one in self._late],
         }
@@ -580,8 +580,10 @@ class HistoryCheck:
             head = json.loads(text)
             self.position, self.late_count = head["position"], head["late"]
             self.refused_count, self.revision_count = head["refused"], head["revised"]
-            self.revision, self._told = head["revision"], head["told"]
-            self._told_of_keys = {(one, trace): told for one, trace, told in head["told_of_keys"]}
+            self.revision, self._emitted = head["revision"], head["told"]
+            self._emitted_of_keys = {
+                (one, trace): emitted for one, trace, emitted in head["told_of_keys"]
+            }
             self._now = np.array(head["now"], np.int64).reshape(self._now.shape)
             for late, latest in zip(self._late, head["latest"], strict=True):
                 late.latest = np.array(latest, np.int64)
@@ -614,8 +616,8 @@ class HistoryCheck:
     @property
     def bounds(self) -> list[Bound]:
         """The bounds that have been told."""
-        of_keys = [Bound(bound, *key) for key, bound in self._told_of_keys.items()]
-        return [Bound(self._told), *of_keys] if self._told else of_keys
+        of_keys = [Bound(bound, *key) for key, bound in self._emitted_of_keys.items()]
+        return [Bound(self._emitted), *of_keys] if self._emitted else of_keys
 
     @property
     def key_counts(self) -> list[int]:

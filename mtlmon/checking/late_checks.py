@@ -47,7 +47,7 @@ class _Refusals:
         self._places.append(places)
         self._reason = reason
 
-    def tell(self) -> int:
+    def emit(self) -> int:
         """Let the log refuse them; return how many there are."""
         if not self._places:
             return 0
@@ -85,7 +85,7 @@ class LateChecks:
         self._found: list[Change] = []
         # below which time each kind is final, and what has been told
         self._finals = [0] * len(self.checks)
-        self._told = 0
+        self._emitted = 0
 
     def feed(self, batch: EventBatch, source: ArrivalSource) -> Iterator[None]:
         """Check the next events.
@@ -105,7 +105,7 @@ class LateChecks:
                     self._collect(check)
                     yield
         finally:
-            self.refused_count += refusals.tell()
+            self.refused_count += refusals.emit()
         self.is_within_row = False
         yield
 
@@ -130,9 +130,9 @@ class LateChecks:
                 self._finals[self.checks.index(check)] = row.time_stamp
             else:
                 self._found.append(row)
-        if check is self.checks[-1] and min(self._finals) > self._told:
-            self._told = min(self._finals)
-            self._found.append(Bound(self._told))
+        if check is self.checks[-1] and min(self._finals) > self._emitted:
+            self._emitted = min(self._finals)
+            self._found.append(Bound(self._emitted))
 
     def taken(self) -> list[Change]:
         """Remove the changes that have not been taken out yet, and return them."""
@@ -143,7 +143,7 @@ class LateChecks:
 
     def snapshot(self) -> bytes:
         """Return the state as bytes for `restore`."""
-        head = json.dumps([self.refused_count, self._finals, self._told]).encode()
+        head = json.dumps([self.refused_count, self._finals, self._emitted]).encode()
         return joined_parts([head, *(check.snapshot() for check in self.checks)])
 
     def restore(self, snapshot: bytes) -> None:
@@ -154,7 +154,7 @@ class LateChecks:
         """
         try:
             head, *parts = split_parts(snapshot)
-            self.refused_count, self._finals, self._told = json.loads(head)
+            self.refused_count, self._finals, self._emitted = json.loads(head)
             pairs = list(zip(self.checks, parts, strict=True))
         except (ValueError, TypeError):
             raise damaged() from None
@@ -167,7 +167,7 @@ class LateChecks:
     def bounds(self) -> list[Bound]:
         """The bounds that have been told."""
         found = [one for check in self.checks for one in check.bounds if one.policy is not None]
-        return [Bound(self._told), *found] if self._told else found
+        return [Bound(self._emitted), *found] if self._emitted else found
 
     @property
     def position(self) -> int:

@@ -120,7 +120,7 @@ class FirstAnswer:
 
     def passed(self, bound: int) -> None:
         """Know that the first violation is not below a time."""
-        self._check.history.told_below = bound
+        self._check.history.emitted_below = bound
 
     @property
     def earliest(self) -> Name | None:
@@ -136,7 +136,7 @@ class FirstAnswer:
         """Whether an undecided time-point may be a violation before the earliest one."""
         return self.earliest is not None and undecided < self.earliest
 
-    def tell(self) -> ChangedAnswers:
+    def emit(self) -> ChangedAnswers:
         """Return the answers of the earliest violation, which are final; there is one."""
         first = self.earliest
         assert first is not None
@@ -209,7 +209,7 @@ class FirstChanges:
             return first is not None and undecided[0] <= first[0]
         return undecided < first
 
-    def tell(self) -> PolicyChanges:
+    def emit(self) -> PolicyChanges:
         """Return what tells the earliest violation, which is final; there is one."""
         first = self._live.earliest
         assert first is not None
@@ -267,7 +267,7 @@ class FirstViolation:
             elif row.policy is None:
                 point = self._earliest
                 if point is not None and point[0] < row.time_stamp:
-                    return [row, self._tell()]
+                    return [row, self._emit()]
                 for one in self._kinds:
                     one.passed(row.time_stamp)
         return []
@@ -292,7 +292,7 @@ class FirstViolation:
             if is_open:
                 self.open_before = (point[0], point[1]), undecided[0]
                 return []
-        return [self._tell()]
+        return [self._emit()]
 
     @property
     def _first(self) -> int:
@@ -311,9 +311,9 @@ class FirstViolation:
             return None
         return self._kinds[self._first].earliest
 
-    def _tell(self) -> Change:
+    def _emit(self) -> Change:
         self.is_known = True
-        return self._kinds[self._first].tell()
+        return self._kinds[self._first].emit()
 
     def snapshot(self) -> bytes:
         """Return what is known as bytes for `restore`."""

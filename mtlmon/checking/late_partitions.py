@@ -21,19 +21,19 @@ import numpy as np
 import pyarrow as pa
 
 from mtlmon.arrays.canonical import canonical_texts, is_number
-from mtlmon.checking.late_origins import origin_type
-from mtlmon.checking.late_telling import (
+from mtlmon.checking.late_emission import (
     Revised,
     Step,
+    emit_rows,
+    emit_ticks,
+    emit_waiting,
     revised_rows,
-    tell_rows,
-    tell_ticks,
-    tell_waiting,
 )
+from mtlmon.checking.late_origins import origin_type
 from mtlmon.checking.row_pool import RowPool
 from mtlmon.history.contents import Contents
 from mtlmon.history.following import (
-    IS_GONE,
+    IS_REMOVED,
     FollowingHistory,
     LeadingHistory,
     taken_back,
@@ -156,7 +156,7 @@ class LatePartition:
         self._held: _Held | None = None
         self._ready: _Held | None = None
         self._passed: list[Passed | None] = []
-        self._gone = NO_NAMES
+        self._removed = NO_NAMES
         # what the leader has told last
         self.found: list[tuple[Placements, Passed | None]] = []
         self._steps: list[Step] = []
@@ -176,7 +176,7 @@ class LatePartition:
         inputs: pa.RecordBatch | None,
         texts: Iterable[str] | None = None,
     ) -> NDArray[np.int64]:
-        """Take a batch; `compute` and `tell` say what has become of it.
+        """Take a batch; `compute` and `emit` say what has become of it.
 
         Args:
             batch: the rows, as they come.
@@ -294,7 +294,7 @@ class LatePartition:
                 ready = ready.taken(np.flatnonzero(~waits))
         self._ready = ready
         self._passed = [passed for _, passed in found]
-        self._gone = Names(withdrawn["time_stamp"], withdrawn["trace"], withdrawn["offset"])
+        self._removed = Names(withdrawn["time_stamp"], withdrawn["trace"], withdrawn["offset"])
 
     @property
     def known_below(self) -> int:
@@ -305,7 +305,7 @@ class LatePartition:
         """Let relations know which rows can be judged; return what changes in them."""
         assert self._ready is not None
         rows, flags, _ = self._ready
-        staying = np.flatnonzero(flags & IS_GONE == 0)
+        staying = np.flatnonzero(flags & IS_REMOVED == 0)
         staying = staying[np.argsort(rows.time_stamps[staying], kind="stable")]
         rows = rows.taken(staying)
         watermark = max(self.known_below, relations.watermark)
@@ -313,7 +313,7 @@ class LatePartition:
             # ticks can be behind the last row
             last = int(rows.time_stamps[-1]) + 1 if len(staying) else 0
             watermark = max(watermark, last, self._end or 0)
-        return relations.update(rows, self._gone, watermark)
+        return relations.update(rows, self._removed, watermark)
 
     def compute(self, changed: Sequence[Changed] = ()) -> None:
         """Compute the atoms of rows that can be judged now, and of those that see them.
@@ -329,8 +329,8 @@ class LatePartition:
         self._ready = None
         revised: list[Rows] = []
         if self._computer is not None:
-            rows, revised = self._update(rows, flags, self._gone, changed)
-        self._revised = revised_rows(revised, self._gone, rows.held.shape[1])
+            rows, revised = self._update(rows, flags, self._removed, changed)
+        self._revised = revised_rows(revised, self._removed, rows.held.shape[1])
         places = np.searchsorted(steps, np.arange(len(self._passed) + 1)).tolist()
         self._steps = [
             Step(rows.between(first, last), flags[first:last], passed)
@@ -338,11 +338,15 @@ class LatePartition:
         ]
 
     def _update(
-        self, rows: Rows, flags: NDArray[np.uint8], gone: Names, changed_records: Sequence[Changed]
+        self,
+        rows: Rows,
+        flags: NDArray[np.uint8],
+        removed: Names,
+        changed_records: Sequence[Changed],
     ) -> tuple[Rows, list[Rows]]:
         """Compute the atoms of new rows; return them, and others whose atoms have changed."""
         held = rows.held.copy()
-        staying = np.flatnonzero(flags & IS_GONE == 0)
+        staying = np.flatnonzero(flags & IS_REMOVED == 0)
         # in the order of time; those of a trace and time-stamp keep theirs
         staying = staying[np.argsort(rows.time_stamps[staying], kind="stable")]
         touching = None
@@ -353,10 +357,10 @@ class LatePartition:
             touching = TouchedRows(concerning, look_ups, self._streams.environment)
         new = rows.taken(staying)
         rounds = self._in_rounds()
-        held[staying], changed = rounds.update(new, gone, touching)
+        held[staying], changed = rounds.update(new, removed, touching)
         rounds.pass_time(self.known_below if self._end is None else self._end)
         if self._lets_go:
-            rounds.let_go()
+            rounds.release()
         self._ticks = rounds.taken_ticks()
         self._forget(new.traces)
         return rows._replace(held=held), changed
@@ -406,12 +410,12 @@ class LatePartition:
         return bound if start is None else min(bound, start)
 
     @property
-    def told(self) -> tuple[NDArray[np.bool_], Revised]:
+    def emitted(self) -> tuple[NDArray[np.bool_], Revised]:
         """The atoms of the rows that have their names now, and the other rows that have changed."""
         assert self._revised is not None
         return np.concatenate([step.rows.held for step in self._steps]), self._revised
 
-    def tell(
+    def emit(
         self, history: FollowingHistory, names: Sequence[str], clock: str | None = None
     ) -> None:
         """Let the history of a policy hear what has become of the rows of the last batch.
@@ -424,10 +428,10 @@ class LatePartition:
         places = [self.atoms.index(name) for name in names]
         choice = None if clock is None else self.atoms.index(clock)
         assert self._revised is not None
-        tell_rows(history, self._steps, self._revised, places, choice, has_keys=self._has_keys)
+        emit_rows(history, self._steps, self._revised, places, choice, has_keys=self._has_keys)
         history.keep_time(self.leader)
 
-    def tell_ticks(self, history: FollowingHistory, period: int | Changes) -> None:
+    def emit_ticks(self, history: FollowingHistory, period: int | Changes) -> None:
         """Let the history of a policy on ticks hear what has become of them, with the last batch.
 
         Args:
@@ -437,10 +441,10 @@ class LatePartition:
         changed = [self._ticks[period]] if period in self._ticks else []
         places, count = self._places_at(history, period)
         passed = [one for one in self._passed if one is not None]
-        tell_ticks(history, changed, passed, places, count, has_keys=self._has_keys)
+        emit_ticks(history, changed, passed, places, count, has_keys=self._has_keys)
         history.keep_time(self.leader)
 
-    def tell_waiting(self, history: FollowingHistory, kind: Waiting) -> None:
+    def emit_waiting(self, history: FollowingHistory, kind: Waiting) -> None:
         """Let the history of a policy on rows that wait hear what has become of them.
 
         Args:
@@ -449,8 +453,8 @@ class LatePartition:
         """
         changed = [self._ticks[kind]] if kind in self._ticks else []
         places, count = self._places_at(history, kind)
-        tell_waiting(
-            history, self._steps, changed, self._gone, places, count, has_keys=self._has_keys
+        emit_waiting(
+            history, self._steps, changed, self._removed, places, count, has_keys=self._has_keys
         )
         history.keep_time(self.leader, self._rows_known_below())
 

@@ -113,7 +113,7 @@ class ValuationCheck:
         self._history: PointHistory | None = None
         self._lateness = 0
         self._late = LateEvents()
-        self._told = 0
+        self._emitted = 0
         # what an earlier run has left, until the types of columns are known
         self._kept: bytes | None = None
 
@@ -127,7 +127,7 @@ class ValuationCheck:
             if self._rows_of is not None:
                 self.rows = self._rows_of(self._history)
             if self._kept is not None:
-                self._go_on(self._history, self._kept)
+                self._resume(self._history, self._kept)
                 self._kept = None
         return self._history
 
@@ -193,8 +193,8 @@ class ValuationCheck:
         self.revision_count += sum(one.change != NEW for one in changes)
         if changes:
             self._found.append(ChangedAnswers(changes, self.revision))
-        if bound > self._told:
-            self._told = bound
+        if bound > self._emitted:
+            self._emitted = bound
             self._found.append(Bound(bound))
         of_rows = 0 if self.origins is None else self.origins.held_bytes
         of_rows += 0 if self.conditional is None else self.conditional.byte_count
@@ -251,7 +251,7 @@ class ValuationCheck:
             "refused": self.refused_count,
             "revised": self.revision_count,
             "revision": self.revision,
-            "told": self._told,
+            "told": self._emitted,
             "latest": self._late.latest.tolist(),
         }
         parts = [json.dumps(head).encode()]
@@ -276,7 +276,7 @@ class ValuationCheck:
             head = json.loads(text)
             self.position, self.late_count = head["position"], head["late"]
             self.refused_count, self.revision_count = head["refused"], head["revised"]
-            self.revision, self._told = head["revision"], head["told"]
+            self.revision, self._emitted = head["revision"], head["told"]
             self._late.latest = np.array(head["latest"], np.int64)
         except (ValueError, KeyError, TypeError, OverflowError):
             raise damaged() from None
@@ -286,9 +286,9 @@ class ValuationCheck:
             # the plan needs the types of columns
             self._kept = snapshot
         else:
-            self._go_on(self._history, snapshot)
+            self._resume(self._history, snapshot)
 
-    def _go_on(self, history: PointHistory, snapshot: bytes) -> None:
+    def _resume(self, history: PointHistory, snapshot: bytes) -> None:
         try:
             _, saved, rows, origins, *names = split_parts(snapshot)
             if self.key_points is not None:
@@ -305,7 +305,7 @@ class ValuationCheck:
     @property
     def bounds(self) -> list[Bound]:
         """The bounds that have been told."""
-        return [Bound(self._told)] if self._told else []
+        return [Bound(self._emitted)] if self._emitted else []
 
     # ---- what is known ---------------------------------------------------------------------
 

@@ -112,8 +112,8 @@ class LogCheck:
             they hold.
         messages: set this to get the messages of triggers for the verdicts of each batch; None for
             no messages.
-        tells_first: whether the first violation is among the verdicts as soon as the check has
-            stopped. Clear this to call `tell_first` yourself, if it may not be the first of all.
+        emits_first: whether the first violation is among the verdicts as soon as the check has
+            stopped. Clear this to call `emit_first` yourself, if it may not be the first of all.
         row_tracker: finds the rows of verdicts; None if they are not wanted.
 
     Raises:
@@ -146,7 +146,7 @@ class LogCheck:
 
             refuse_first_order(policies)
         self.messages: Messages | None = None
-        self.tells_first = True
+        self.emits_first = True
         # Companions come behind the policies, and their verdicts are only counted.
         has_companions = counts_triggered and verdicts != "first"
         self._companions = Companions(self.policies if has_companions else ())
@@ -745,10 +745,10 @@ class LogCheck:
             is_first = earliest is None or earliest > found
         if is_first:
             self.is_stopped = True
-            if self.tells_first:
-                self.tell_first()
+            if self.emits_first:
+                self.emit_first()
 
-    def tell_first(self) -> None:
+    def emit_first(self) -> None:
         """Put the first violation among the verdicts of a check that has stopped."""
         first = self._native.first
         assert first is not None

@@ -25,9 +25,9 @@ from mtlmon.errors import MtlmonError
 from mtlmon.support.refusals import refused
 from mtlmon.support.standard_input import (
     followed_input,
-    go_on_in_input,
     has_begun,
     read_ready,
+    resume_in_input,
 )
 from mtlmon.text.head import HEAD_BYTES, LogHead
 
@@ -487,7 +487,7 @@ class TextLog(BatchReader[TextBatch]):
         self.rows, self._clock = rows, clock
         self._latest = clock or 0
 
-    def go_on_at(self, place: ReaderPlace) -> None:
+    def resume_at(self, place: ReaderPlace) -> None:
         """Go on where another reader has noted a place; call this before iterating.
 
         The file is read from there on already.
@@ -499,7 +499,7 @@ class TextLog(BatchReader[TextBatch]):
         assert isinstance(self._events, TextEvents)
         self._events.restore(bytes.fromhex(events))
         self._latest = latest
-        self.go_on_behind(place.size, place.events, clock)
+        self.resume_behind(place.size, place.events, clock)
 
     def given_state(self) -> bytes:
         """Return what is known by the lines so far, for `restore_given`.
@@ -529,13 +529,13 @@ class TextLog(BatchReader[TextBatch]):
         self._clock, self._latest, self.rows, self.bytes_read, self._refused, passed = head
         if isinstance(self._events, TextEvents):
             self._events.restore(bytes.fromhex(events))
-        self._head.go_on(bytes.fromhex(beginning), b"", lines)
+        self._head.resume(bytes.fromhex(beginning), b"", lines)
         if self._streams is not None:
             self._streams.restore(streams)
         if passed:
             self.pass_time(passed)
 
-    def go_on_behind(self, size: int, rows: int, clock: int | None) -> None:
+    def resume_behind(self, size: int, rows: int, clock: int | None) -> None:
         """Go on behind the first bytes, as `skip_bytes` does, without reading them.
 
         What reads the lines and the file are there already.
@@ -544,11 +544,11 @@ class TextLog(BatchReader[TextBatch]):
         own = self._events
         lines = own.scanner if isinstance(own, TextEvents) else own.rows.lines
         if (followed := followed_input(self.descriptor)) is not None:
-            self._head.go_on(followed.head, b"\n", lines.line_count)
-            go_on_in_input()
+            self._head.resume(followed.head, b"\n", lines.line_count)
+            resume_in_input()
         else:
             begin = max(0, size - 4)
-            self._head.go_on(
+            self._head.resume(
                 os.pread(self.descriptor, min(HEAD_BYTES, size), self.start),
                 os.pread(self.descriptor, size - begin, self.start + begin),
                 lines.line_count,

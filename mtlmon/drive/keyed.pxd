@@ -32,10 +32,10 @@ cdef class KeyedMonitors:
     cdef int begin(
         self, EventColumns events, const uint32_t *numbers, size_t first, size_t count
     ) except -1
-    cdef int go_on(
+    cdef int resume(
         self, EventColumns events, const uint32_t *numbers, size_t first, size_t count
     ) except -1 nogil
-    cdef int go_on_ticks(
+    cdef int resume_ticks(
         self, EventColumns events, const uint32_t *numbers, size_t first, size_t count, uint64_t end
     ) except -1 nogil
     cdef int wait_for_time(self, uint64_t delay) except -1

@@ -128,7 +128,7 @@ cdef class KeyedMonitors:
                 self.begin(events, streams, 0, events.count)
                 while first < events.count:
                     with nogil:
-                        self.go_on(
+                        self.resume(
                             events, streams, first,
                             min(<size_t> SIGNAL_EVENTS, events.count - first)
                         )
@@ -360,7 +360,7 @@ cdef class KeyedMonitors:
             self.streams.extend(<size_t> largest + 1)
         return 0
 
-    cdef int go_on(
+    cdef int resume(
         self, EventColumns events, const uint32_t *numbers, size_t first, size_t count
     ) except -1 nogil:
         """Process some of the events, between `enter` and `leave` of the worker."""
@@ -384,11 +384,11 @@ cdef class KeyedMonitors:
                     self.block.next += self.streams.done
         return 0
 
-    cdef int go_on_ticks(
+    cdef int resume_ticks(
         self, EventColumns events, const uint32_t *numbers, size_t first, size_t count, uint64_t end
     ) except -1 nogil:
         """Process the ticks below a time, with some of the events where letters change."""
-        self.ticking.go_on(
+        self.ticking.resume(
             events, numbers, first, count, end, self.rows, self.filter, self.waiting
         )
         if self.ticking.next:

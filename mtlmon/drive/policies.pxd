@@ -38,7 +38,7 @@ cdef class PolicyMonitors(MemoryHolder):
     cdef uint64_t event_count       # rows whose verdicts have been taken
     cdef readonly MemoryLimit memory
 
-    cdef int go_on(self, list events, size_t first, size_t count) except -1
+    cdef int resume(self, list events, size_t first, size_t count) except -1
     cdef int merge(self, size_t count, EventColumns columns, size_t start) except -1 nogil
     cdef void pass_rows(self, size_t first, size_t count, size_t place) noexcept nogil
     cdef void note_events(self, size_t end) noexcept nogil

@@ -301,7 +301,7 @@ cdef class PolicyMonitors(MemoryHolder):
                     order.find_events(
                         policy, events[policy], first, first + turn, row_count, last_tick_end
                     )
-                self.go_on(events, first, turn)
+                self.resume(events, first, turn)
                 first += turn
                 count -= turn
                 PyErr_CheckSignals()
@@ -312,7 +312,7 @@ cdef class PolicyMonitors(MemoryHolder):
                 one.offsets = NULL
                 one.streams.worker.leave()
 
-    cdef int go_on(self, list events, size_t first, size_t count) except -1:
+    cdef int resume(self, list events, size_t first, size_t count) except -1:
         """Let each policy process its events of the turn; take the verdicts."""
         cdef EventColumns columns
         cdef KeyedMonitors one
@@ -330,7 +330,7 @@ cdef class PolicyMonitors(MemoryHolder):
             for policy in range(self.policy_count)
         ]
         if self.executor is None:
-            failures = [self._go_on_one(part) for part in work]
+            failures = [self._resume_one(part) for part in work]
         else:
             failures = self._share_out(work)
         if order.has_places:
@@ -392,7 +392,7 @@ cdef class PolicyMonitors(MemoryHolder):
 
     def _share_out(self, list work):
         """Let threads do the work. It is complete when this returns, and also when it raises."""
-        futures = [self.executor.submit(self._go_on_one, part) for part in work]
+        futures = [self.executor.submit(self._resume_one, part) for part in work]
         try:
             return [future.result() for future in futures]
         except BaseException:
@@ -402,7 +402,7 @@ cdef class PolicyMonitors(MemoryHolder):
                     future.exception()
             raise
 
-    def _go_on_one(self, tuple work):
+    def _resume_one(self, tuple work):
         """Run one policy's monitors; return the exception they raised, or None."""
         cdef KeyedMonitors one = self.monitors[work[0]]
         cdef EventColumns columns = work[1]
@@ -414,9 +414,9 @@ cdef class PolicyMonitors(MemoryHolder):
         try:
             with nogil:
                 if one.ticking is not None:
-                    one.go_on_ticks(columns, numbers, first, count, tick_end)
+                    one.resume_ticks(columns, numbers, first, count, tick_end)
                 else:
-                    one.go_on(columns, numbers, first, count)
+                    one.resume(columns, numbers, first, count)
         except BaseException as error:
             return error
         return None

@@ -47,7 +47,7 @@ cdef class TickRuns:
     cdef uint32_t failed_number
 
     cdef size_t event_behind(self, EventColumns events, uint64_t time_stamp) noexcept nogil
-    cdef int go_on(
+    cdef int resume(
         self, EventColumns events, const uint32_t *numbers, size_t first, size_t count,
         uint64_t end, VerdictRows rows, VerdictFilter filter, WaitingStreams waiting
     ) except -1 nogil

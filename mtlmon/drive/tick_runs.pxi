@@ -113,7 +113,7 @@ cdef class TickRuns:
                 high = middle
         return low
 
-    cdef int go_on(
+    cdef int resume(
         self, EventColumns events, const uint32_t *numbers, size_t first, size_t count,
         uint64_t end, VerdictRows rows, VerdictFilter filter, WaitingStreams waiting
     ) except -1 nogil:

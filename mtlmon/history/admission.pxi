@@ -169,7 +169,7 @@ cdef class Admission(Replayer):
                 "it have been taken", index=place
             )
         if self.was_awaited(name, row):
-            flags |= IS_GONE if self.has_waited(trace, time_stamp) else IS_DROPPED
+            flags |= IS_REMOVED if self.has_waited(trace, time_stamp) else IS_DROPPED
             self.retracted_count += 1
         else:
             self.require_room_in_intervals(
@@ -184,7 +184,7 @@ cdef class Admission(Replayer):
         move_arrival(&self.arrivals, row, self.arrivals.count, self.words)
         row = self.arrivals.count
         self.arrivals.count += 1
-        if flags & (IS_GONE | IS_DROPPED):
+        if flags & (IS_REMOVED | IS_DROPPED):
             return 0
         self.note_row(time_stamp, 1)
         if name is not None:
@@ -262,7 +262,7 @@ cdef class Admission(Replayer):
             self.withdrawn[self.withdrawn_count].time_stamp = time_stamp
             self.withdrawn[self.withdrawn_count].offset = point.offset
             self.withdrawn_count += 1
-        withdraw(&self.journal, trace, time_stamp, point, IS_GONE)
+        withdraw(&self.journal, trace, time_stamp, point, IS_REMOVED)
         chunk.has_passed = chunk.is_dirty = True
         self.note_revised(trace, time_stamp, point.offset)
         self.event_count -= 1
@@ -287,7 +287,7 @@ cdef class Admission(Replayer):
         """Retract an arrival. It still has a name if it has waited long enough."""
         cdef uint64_t time_stamp = self.arrivals.time_stamps[row]
         if self.has_waited(self.arrivals.traces[row], time_stamp):
-            self.arrivals.flags[row] |= IS_GONE
+            self.arrivals.flags[row] |= IS_REMOVED
         else:
             self.arrivals.flags[row] |= IS_DROPPED
         self.note_row(time_stamp, -1)

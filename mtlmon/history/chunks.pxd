@@ -32,16 +32,16 @@ cdef enum:
 
 cdef enum RowFlag:
     HAS_ID = 1      # so it can be retracted
-    IS_GONE = 2     # was retracted: it has a name, which no other row ever gets, and is not judged
+    IS_REMOVED = 2  # was retracted: it has a name, which no other row ever gets, and is not judged
     IS_DROPPED = 4  # was retracted while it waited: it never gets a name
     IS_HIDDEN = 8   # is no time-point of the policy now; it has a name, as that may change
     IS_PASSED = 10  # IS_GONE or IS_HIDDEN: it is not judged
 
 
-cdef enum Told:
+cdef enum Emitted:
     # what has been said of a time-point at the ends of batches
     NOT_TOLD
-    TOLD            # it has had a verdict
+    EMITTED            # it has had a verdict
     TOLD_GONE       # it has had one, and it was said that it is no time-point any more
 
 
@@ -60,7 +60,7 @@ cdef struct Point:
     uint64_t reference_time_stamp, reference_offset     # 0 unless it is equivalent
     uint32_t mark       # one more than its number in the journal, if that entry is about it
     uint8_t kind
-    uint8_t is_told     # a `Told`
+    uint8_t is_emitted     # a `Emitted`
     uint8_t flags       # of its row
 
 

@@ -130,7 +130,7 @@ def revise(
             chunk.letters + (point - chunk.points) * histories.words,
             histories.letters + k * histories.words, histories.words * sizeof(uint64_t)
         )
-        flag = (point.flags & IS_GONE | flag_of[k]) & IS_PASSED
+        flag = (point.flags & IS_REMOVED | flag_of[k]) & IS_PASSED
         if flag and not point.flags & IS_PASSED:
             withdraw(&histories.journal, trace, time_stamp, point, flag)
             histories.event_count -= 1

@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "HAS_ID",
-    "IS_GONE",
     "IS_HIDDEN",
+    "IS_REMOVED",
     "FollowingHistory",
     "LeadingHistory",
     "NumberedHistory",
@@ -49,7 +49,7 @@ __all__ = [
     "taken_back",
 ]
 
-HAS_ID, IS_GONE, IS_HIDDEN = 1, 2, 8
+HAS_ID, IS_REMOVED, IS_HIDDEN = 1, 2, 8
 """Flags of rows: it has an id; it was retracted; it is no time-point of the policy now."""
 
 
@@ -118,13 +118,13 @@ def taken_back(
     Args:
         placed: as `Placements` has them, or their names by the same fields.
         withdrawn: likewise.
-        flags: the flags of the placed events, which get `IS_GONE`.
+        flags: the flags of the placed events, which get `IS_REMOVED`.
     """
     places = {name: place for place, name in enumerate(_names(placed))}
     others = []
     for number, name in enumerate(_names(withdrawn)):
         if name in places:
-            flags[places[name]] |= IS_GONE
+            flags[places[name]] |= IS_REMOVED
         else:
             others.append(number)
     return withdrawn[others] if others else np.empty(0, name_type())

@@ -33,7 +33,7 @@ cdef class Histories(Admission):
     cdef int release(self, bint takes_all) except -1 nogil
     cdef void fetch_ahead(self, size_t place, size_t count) noexcept nogil
     cdef int take_trace(
-        self, uint32_t number, size_t first, size_t last, size_t gone, size_t last_gone
+        self, uint32_t number, size_t first, size_t last, size_t removed, size_t last_removed
     ) except -1 nogil
     cdef int note_placed(self, size_t first, size_t last) except -1 nogil
     cdef int let_time_pass(self, uint64_t time_stamp, uint32_t number) except -1

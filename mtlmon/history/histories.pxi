@@ -196,8 +196,8 @@ cdef class Histories(Admission):
         cdef uint32_t kept = 0
         cdef size_t count = 0
         cdef size_t first = 0
-        cdef size_t gone = 0
-        cdef size_t last, last_gone
+        cdef size_t removed = 0
+        cdef size_t last, last_removed
         cdef Arrivals *arrivals = &self.arrivals
         reserve(<void **> &self.places, &self.place_room, arrivals.count, sizeof(Place))
         reserve(<void **> &self.scratch, &self.scratch_room, arrivals.count, sizeof(Place))
@@ -226,24 +226,24 @@ cdef class Histories(Admission):
                 self.words * sizeof(uint64_t)
             )
         sort_names(self.retracted, self.retracted_in_batch)
-        while first < count or gone < self.retracted_in_batch:
+        while first < count or removed < self.retracted_in_batch:
             self.fetch_ahead(first, count)
             number = NO_TRACE
             if first < count:
                 number = self.places[first].trace
-            if gone < self.retracted_in_batch:
-                number = min(number, self.retracted[gone].trace)
+            if removed < self.retracted_in_batch:
+                number = min(number, self.retracted[removed].trace)
             last = first
             while last < count and self.places[last].trace == number:
                 last += 1
-            last_gone = gone
-            while last_gone < self.retracted_in_batch and (
-                self.retracted[last_gone].trace == number
+            last_removed = removed
+            while last_removed < self.retracted_in_batch and (
+                self.retracted[last_removed].trace == number
             ):
-                last_gone += 1
-            self.take_trace(number, first, last, gone, last_gone)
+                last_removed += 1
+            self.take_trace(number, first, last, removed, last_removed)
             first = last
-            gone = last_gone
+            removed = last_removed
         self.retracted_in_batch = 0
         for k in range(arrivals.count):
             if not arrivals.flags[k] & IS_DROPPED and not (
@@ -282,7 +282,7 @@ cdef class Histories(Admission):
                 touch(trace.chunks[trace.count - 1].points)
 
     cdef int take_trace(
-        self, uint32_t number, size_t first, size_t last, size_t gone, size_t last_gone
+        self, uint32_t number, size_t first, size_t last, size_t removed, size_t last_removed
     ) except -1 nogil:
         """Judge the events of a trace, which are sorted, and around those that were retracted."""
         cdef Rows rows
@@ -294,7 +294,7 @@ cdef class Histories(Admission):
         rows.flags = self.flags + first
         rows.offsets = self.offsets + first
         rows.count = last - first
-        self.take(number, &rows, self.retracted + gone, last_gone - gone)
+        self.take(number, &rows, self.retracted + removed, last_removed - removed)
         if not self.judges:
             self.note_placed(first, last)
         for k in range(first, last):
@@ -573,7 +573,7 @@ cdef class Histories(Admission):
         cdef uint32_t k
         self.require_ready()
         for k in range(self.arrivals.count):
-            if not self.arrivals.flags[k] & (IS_GONE | IS_DROPPED):
+            if not self.arrivals.flags[k] & (IS_REMOVED | IS_DROPPED):
                 last = max(last, self.arrivals.time_stamps[k])
         for k in range(self.trace_count):
             last = max(last, max(self.traces[k].forgotten, self.traces[k].passed))

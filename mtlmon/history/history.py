@@ -118,7 +118,7 @@ class History:
         self._clock = clock
         self._equality = bool(equality)
         self._unmatched = unmatched
-        self._told_unmatched = 0
+        self._emitted_unmatched = 0
         self._spacing = _spacing
         self._guard = Guard("history")
         self._session = Session(formula, mode, unit=unit, bdd=bdd)
@@ -126,7 +126,7 @@ class History:
         self._histories = self._new_histories()
         self._keys = KeyNumbers()
         self._is_keyed: bool | None = None
-        self._told_final: int | None = None
+        self._emitted_final: int | None = None
 
     def _new_histories(self) -> Histories:
         session = Session(self.program, self.mode, bdd=self._bdd)
@@ -353,17 +353,17 @@ class History:
         return self._changes()
 
     def _changes(self, refused: NDArray[np.uint32] | None = None) -> Changes:
-        in_vain = self._histories.unmatched_count - self._told_unmatched
+        in_vain = self._histories.unmatched_count - self._emitted_unmatched
         if in_vain and self._unmatched == "error":
-            self._told_unmatched += in_vain
+            self._emitted_unmatched += in_vain
             what = "retraction has" if in_vain == 1 else "retractions have"
             raise EventError(f"{in_vain} {what} waited for an event in vain")
         records = np.frombuffer(self._histories.changes(), change_type())
         final = None
         if self._clock == "all":
             bound = self._histories.bound()
-            if bound and (self._told_final is None or bound > self._told_final):
-                self._told_final = final = bound
+            if bound and (self._emitted_final is None or bound > self._emitted_final):
+                self._emitted_final = final = bound
         keys = self._keys.keys if self._is_keyed else None
         return Changes(records, keys, final_below=final, refused=refused)
 
@@ -538,8 +538,8 @@ class History:
         self._histories = histories
         self._keys = KeyNumbers(keys)
         self._is_keyed = facts["is_keyed"]
-        self._told_final = facts["told_final"]
-        self._told_unmatched = histories.unmatched_count
+        self._emitted_final = facts["told_final"]
+        self._emitted_unmatched = histories.unmatched_count
 
     def _settings(self) -> dict[str, Any]:
         return {
@@ -567,7 +567,7 @@ class History:
         return _again, (self.program, self.mode, chosen, self._snapshot())
 
     def _facts(self) -> dict[str, Any]:
-        return {"is_keyed": self._is_keyed, "told_final": self._told_final}
+        return {"is_keyed": self._is_keyed, "told_final": self._emitted_final}
 
     def __repr__(self) -> str:
         try:

@@ -120,11 +120,11 @@ cdef size_t count_changes(
             continue
         if point.flags & IS_PASSED:
             # nothing is withdrawn of a time-point that has had no verdict, and nothing twice
-            if point.is_told != TOLD:
+            if point.is_emitted != EMITTED:
                 continue
         elif (
             # else it is a time-point again, which is told even if it is open
-            point.is_told != TOLD_GONE and point.kind == former.kind
+            point.is_emitted != TOLD_GONE and point.kind == former.kind
             and point.reference_time_stamp == former.reference_time_stamp
             and point.reference_offset == former.reference_offset
         ):
@@ -142,11 +142,11 @@ cdef size_t count_changes(
             record.operation = WITHDRAWN
         elif point.kind == STILL_OPEN:
             record.operation = DELETED
-        elif point.is_told:
+        elif point.is_emitted:
             record.operation = UPDATED
         else:
             record.operation = INSERTED
-        point.is_told = TOLD_GONE if record.operation == WITHDRAWN else TOLD
+        point.is_emitted = TOLD_GONE if record.operation == WITHDRAWN else EMITTED
         count += 1
     journal.count = 0
     return count

@@ -126,7 +126,7 @@ def add_trace(
     state: bytes,
     time_stamps: bytes,
     letters: bytes,
-    told: bytes,
+    emitted: bytes,
     offset: int,
     advances: list[tuple[int, int]],
     has_begun: bool,

@@ -197,7 +197,7 @@ cdef class Replayer:
         cdef Rows part
         cdef size_t late = 0
         cdef size_t done = 0
-        cdef size_t gone = 0
+        cdef size_t removed = 0
         cdef const Point *point
         cdef uint32_t place
         for done in range(rows.count):
@@ -211,14 +211,14 @@ cdef class Replayer:
             while late < rows.count and rows.time_stamps[late] < trace.last:
                 late += 1
         self.late_count += late
-        while done < late or gone < retracted_count:
+        while done < late or removed < retracted_count:
             place = NO_CHUNK
             if done < late:
                 place = self.place_for(trace, rows.time_stamps[done])
-            if gone < retracted_count:
-                point = find_point(trace, retracted[gone].time_stamp, retracted[gone].offset)
+            if removed < retracted_count:
+                point = find_point(trace, retracted[removed].time_stamp, retracted[removed].offset)
                 if point == NULL or not trace.chunks[trace.recent].is_dirty:
-                    gone += 1
+                    removed += 1
                     continue
                 place = min(place, trace.recent)
             part = rows_between(rows, done, late, self.words)

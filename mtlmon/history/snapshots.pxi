@@ -38,7 +38,7 @@ def trace_parts(Histories histories not None, uint32_t number):
     cdef list time_stamps = []
     cdef list letters = []
     cdef list advances = []
-    cdef bytearray told = bytearray()
+    cdef bytearray emitted = bytearray()
     histories.require_ready()
     if number >= histories.trace_count:
         raise IndexError(number)
@@ -55,7 +55,7 @@ def trace_parts(Histories histories not None, uint32_t number):
     for k in range(trace.first, trace.count):
         chunk = trace.chunks[k]
         if chunk.advances:
-            advances.append((len(told), chunk.advance))
+            advances.append((len(emitted), chunk.advance))
         if chunk.count == 0:
             continue
         if offset is None:
@@ -65,9 +65,9 @@ def trace_parts(Histories histories not None, uint32_t number):
             (<char *> chunk.letters)[:chunk.count * histories.words * sizeof(uint64_t)]
         )
         for i in range(chunk.count):
-            told.append(chunk.points[i].is_told | chunk.points[i].flags << 2)
+            emitted.append(chunk.points[i].is_emitted | chunk.points[i].flags << 2)
     return (
-        state, b"".join(time_stamps), b"".join(letters), bytes(told), offset or 0, advances,
+        state, b"".join(time_stamps), b"".join(letters), bytes(emitted), offset or 0, advances,
         trace.has_begun, trace.last, trace.now if trace.has_now else None, trace.advanced,
         trace.passed, trace.forgotten, trace.settled, bool(trace.has_retractable)
     )
@@ -83,7 +83,7 @@ cdef bytes uncounted(Histories histories):
 
 def add_trace(
     Histories histories not None, state, bytes time_stamps not None, bytes letters not None,
-    bytes told not None, uint64_t offset, list advances not None, bint has_begun, uint64_t last,
+    bytes emitted not None, uint64_t offset, list advances not None, bint has_begun, uint64_t last,
     now, uint64_t advanced, uint64_t passed, uint64_t forgotten, uint64_t settled,
     bint has_retractable
 ):
@@ -93,13 +93,13 @@ def add_trace(
         SnapshotError: the parts do not fit each other.
     """
     cdef uint32_t number = histories.trace_count
-    cdef size_t count = len(told)
+    cdef size_t count = len(emitted)
     cdef size_t done = 0
     cdef size_t place, k
     cdef uint64_t clock = 0
     cdef const uint64_t *times = <const uint64_t *> <const char *> time_stamps
     cdef const uint64_t *bits = <const uint64_t *> <const char *> letters
-    cdef bytes flags = bytes([flag >> 2 for flag in told])
+    cdef bytes flags = bytes([flag >> 2 for flag in emitted])
     cdef bytearray offsets = bytearray(8 * count)
     cdef Rows rows, part
     cdef size_t words = histories.words
@@ -109,8 +109,8 @@ def add_trace(
     cdef uint32_t c, i
     if len(time_stamps) != 8 * count or len(letters) != 8 * count * histories.words:
         raise SnapshotError(_DAMAGED)
-    for flag in told:
-        if flag & 3 > TOLD_GONE or flag >> 2 & ~(HAS_ID | IS_GONE | IS_HIDDEN):
+    for flag in emitted:
+        if flag & 3 > TOLD_GONE or flag >> 2 & ~(HAS_ID | IS_REMOVED | IS_HIDDEN):
             raise SnapshotError(_DAMAGED)
     rows.time_stamps = times
     rows.letters = bits
@@ -170,7 +170,7 @@ def add_trace(
     for c in range(trace.first, trace.count):
         chunk = trace.chunks[c]
         for i in range(chunk.count):
-            chunk.points[i].is_told = told[done] & 3
+            chunk.points[i].is_emitted = emitted[done] & 3
             done += 1
     histories.journal.count = 0
 

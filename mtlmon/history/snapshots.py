@@ -60,8 +60,10 @@ def encode(
     blobs = [first_state(histories)]
     traces = []
     for number in range(histories.trace_count):
-        state, time_stamps, letters, told, offset, advances, *rest = trace_parts(histories, number)
-        blobs += [state, time_stamps, letters, told]
+        state, time_stamps, letters, emitted, offset, advances, *rest = trace_parts(
+            histories, number
+        )
+        blobs += [state, time_stamps, letters, emitted]
         traces.append([offset, advances, *rest])
     blobs += waiting_parts(histories)
     head = {
@@ -111,9 +113,9 @@ def decode(
         histories.session.restore(blobs[0])
         histories.session.reset()
         for number, (offset, advances, *rest) in enumerate(head["traces"]):
-            state, stamps, letters, told = blobs[1 + 4 * number : 5 + 4 * number]
+            state, stamps, letters, emitted = blobs[1 + 4 * number : 5 + 4 * number]
             places = [(place, time_stamp) for place, time_stamp in advances]
-            add_trace(histories, state, stamps, letters, told, offset, places, *rest)
+            add_trace(histories, state, stamps, letters, emitted, offset, places, *rest)
         stamps, letters, traces, numbers, waiting_ids = blobs[-5:]
         add_waiting(histories, stamps, letters, traces, numbers)
         add_ids(histories, head["ids"], waiting_ids)
@@ -121,13 +123,13 @@ def decode(
         add_intervals(histories, head["intervals"], head["closed_below"])
         set_facts(histories, head["known"], head["advances"], head["counts"])
         keys, facts = head["keys"], head["facts"]
-        told = facts["told_final"]
+        emitted = facts["told_final"]
         if not (
             _are_plain(keys)
             and len(set(keys)) == len(keys)
             and _are_plain([name for name, *_ in head["ids"] + head["awaited"]])
             and facts["is_keyed"] in (None, False, True)
-            and (told is None or type(told) is int)
+            and (emitted is None or type(emitted) is int)
         ):
             raise SnapshotError(_DAMAGED)
         return keys, facts

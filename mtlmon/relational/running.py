@@ -55,7 +55,7 @@ class RelationalRun:
             violation; `is_stopped` is set once it is known.
         memory: the memory limit of the run.
         has_others: whether there are other policies. With "first", the matches of a `find` count
-            only if it is alone, and `tell_first` hands over the answers of the first violation, if
+            only if it is alone, and `emit_first` hands over the answers of the first violation, if
             that is the first of all.
 
     Attributes:
@@ -284,18 +284,18 @@ class RelationalRun:
                 return
             self.is_stopped = True
             if not self._has_others:
-                self.tell_first()
+                self.emit_first()
             return
-        self._tell(answers)
+        self._emit(answers)
         if self.names is not None:
             self.names.forget(self.settled_points)
 
-    def tell_first(self) -> None:
+    def emit_first(self) -> None:
         """Hand over the answers of the first violation, once that is known."""
         assert self._first is not None
-        self._tell(self._first.found)
+        self._emit(self._first.found)
 
-    def _tell(self, answers: AnswerBlock) -> None:
+    def _emit(self, answers: AnswerBlock) -> None:
         """Hand over answers."""
         if self.names is not None:
             has_holding = self.engine.wants_holding and self._first is None

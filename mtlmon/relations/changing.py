@@ -111,9 +111,11 @@ def changes_of(
     ]
     begins = np.flatnonzero((records.starts >= start) & (records.starts < end))
     ends = np.flatnonzero((records.ends > start) & (records.ends < end))
-    gone = np.empty(0, np.int64) if len(sides) == 1 else np.arange(len(before or ()))
-    rows = np.concatenate([begins, ends, gone + len(records)])
-    times = np.concatenate([records.starts[begins], records.ends[ends], np.full(len(gone), start)])
+    removed = np.empty(0, np.int64) if len(sides) == 1 else np.arange(len(before or ()))
+    rows = np.concatenate([begins, ends, removed + len(records)])
+    times = np.concatenate(
+        [records.starts[begins], records.ends[ends], np.full(len(removed), start)]
+    )
     steps = np.where(np.arange(len(rows)) < len(begins), 1, -1)
     numbers, _ = numbered(columns, sum(map(len, sides)))
     order = np.lexsort((numbers[rows], times))

@@ -120,7 +120,7 @@ class Query:
         self._on_records = _on_records(self._plan)
         others = [part for part in self._parts if part not in self._on_records]
         # those of them whose snapshots matter
-        self._told = {self._plan, *(operand for one in others for operand in operands(one))}
+        self._emitted = {self._plan, *(operand for one in others for operand in operands(one))}
         self.watermark = FIRST
         self._states = {name: _empty(types.of(of)) for name, of in self._stateful().items()}
 
@@ -134,7 +134,7 @@ class Query:
             if isinstance(part, ValidUntil):
                 # records whose end is not known
                 kept[f"open {number}"] = part.of
-            if part in self._on_records and part in self._told:
+            if part in self._on_records and part in self._emitted:
                 # records that are valid at the watermark
                 kept[f"valid {number}"] = part
         # records that reach the watermark, and those that must not be told before them
@@ -195,15 +195,15 @@ class Query:
             MtlmonError: a column changes its type.
         """
         found = Query(self._node, schemas, self._environment)
-        found.go_on(self.state)
+        found.resume(self.state)
         return found
 
     @property
     def state(self) -> QueryState:
-        """What is remembered, for `go_on`."""
+        """What is remembered, for `resume`."""
         return QueryState(self.watermark, self._states)
 
-    def go_on(self, state: QueryState) -> None:
+    def resume(self, state: QueryState) -> None:
         """Continue from a state of this query, or of one that was widened.
 
         Raises:
@@ -297,7 +297,7 @@ class Query:
                 for side in (step.known, step.unknown)
             )
         step.known[part], step.unknown[part] = known, unknown
-        if part not in self._told:
+        if part not in self._emitted:
             return
         held = _together(step.states[f"valid {number}"], known)
         step.states[f"valid {number}"] = held.taken(np.flatnonzero(held.ends > step.end))

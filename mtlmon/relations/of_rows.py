@@ -254,7 +254,7 @@ class RowRelation(LogRelation):
 
     @property
     def watched(self) -> list[tuple[str, ...]]:
-        """The keys for which changes are told, in the order in which `hear` takes them."""
+        """The keys for which changes are told, in the order in which `notify` takes them."""
         return list(self._changes)
 
     def advance(self, rows: pa.Table | None, watermark: int, since: float) -> None:
@@ -282,11 +282,11 @@ class RowRelation(LogRelation):
         self._say([*(one for one in before if len(one)), found])
 
     def said(self) -> bytes:
-        """Return what is known since the last watermark, for `hear`: records, and changes."""
+        """Return what is known since the last watermark, for `notify`: records, and changes."""
         changes = [one.between(FIRST, NO_END) for one in self._changes.values()]
         return said_as_bytes(self._table, changes)
 
-    def hear(self, content: bytes) -> None:
+    def notify(self, content: bytes) -> None:
         """Say what another one has said with the same columns, and nothing else.
 
         Args:
@@ -353,7 +353,7 @@ class RowRelation(LogRelation):
         assert self._query is not None
         schema = self._query.result[1]
         self._records = [records_of_bytes(one, schema) for one in split_parts(records)]
-        self.hear(said)
+        self.notify(said)
 
     def _with_known_types(self, found: list[pa.Array], types: pa.Schema) -> list[pa.Array]:
         before = self._types
@@ -381,7 +381,7 @@ def _declaration(known: pa.Schema | None, types: pa.Schema) -> str | None:
 def said_as_bytes(
     records: pa.Table, changes: Sequence[tuple[NDArray[np.int64], Sequence[pa.Array]]]
 ) -> bytes:
-    """Return what a relation says as bytes for `RowRelation.hear`.
+    """Return what a relation says as bytes for `RowRelation.notify`.
 
     Args:
         records: the records, as the table that look-ups take.

@@ -102,17 +102,17 @@ class RevisedRelation(LogRelation):
 
     @property
     def state(self) -> QueryState:
-        """What it remembers, for `go_on`; its columns must be known."""
+        """What it remembers, for `resume`; its columns must be known."""
         return self._know_tables().state
 
-    def go_on(self, state: QueryState) -> None:
+    def resume(self, state: QueryState) -> None:
         """Continue from a state.
 
         Raises:
             MtlmonError: a column changes its type.
         """
         assert self._query is not None
-        self._query.go_on(state)
+        self._query.resume(state)
 
     def evaluated(self, rows: Rows, watermark: int) -> Records:
         """Take in rows below a watermark; return what is valid from the last watermark on.
@@ -142,7 +142,7 @@ class RevisedRelation(LogRelation):
         return self._spans.say(spans, end)
 
     def said(self, start: int, watched: Sequence[Sequence[str]]) -> bytes:
-        """Return what it says of the time from one on, for `RowRelation.hear`.
+        """Return what it says of the time from one on, for `RowRelation.notify`.
 
         Args:
             start: the time, above the one below which it was forgotten.
@@ -245,13 +245,13 @@ class RevisedRelations:
         for relation in self._relations:
             relation.read(batch)
 
-    def update(self, new: Rows, gone: Names, watermark: int) -> list[Changed]:
+    def update(self, new: Rows, removed: Names, watermark: int) -> list[Changed]:
         """Take in rows, and remove others; all rows below the watermark are known then.
 
         Args:
             new: the new rows, in the order of time, which are below the watermark; none is below
                 what was forgotten.
-            gone: the names of the rows to remove, which are there.
+            removed: the names of the rows to remove, which are there.
             watermark: the watermark, which does not decrease.
 
         Returns:
@@ -266,8 +266,8 @@ class RevisedRelations:
             self._chunks.append(_Chunk(FIRST, self._live))
         late = int(np.searchsorted(new.time_stamps, self.watermark))
         changed: list[Changed] = []
-        if late or len(gone.time_stamps):
-            changed = self._replay(new.between(0, late), gone)
+        if late or len(removed.time_stamps):
+            changed = self._replay(new.between(0, late), removed)
         self._append(new.between(late, len(new.time_stamps)), watermark)
         return changed
 
@@ -313,11 +313,11 @@ class RevisedRelations:
 
     # ---- late rows -------------------------------------------------------------------------
 
-    def _replay(self, late: Rows, gone: Names) -> list[Changed]:
+    def _replay(self, late: Rows, removed: Names) -> list[Changed]:
         """Put rows in their places, remove others, and evaluate what they may change."""
         starts = [chunk.start for chunk in self._chunks]
         arrivals = _by_place(starts, late.time_stamps)
-        departures = _by_place(starts, gone.time_stamps)
+        departures = _by_place(starts, removed.time_stamps)
         changed: list[Changed] = []
         # the numbers of the relations whose state is not what it was
         pending: set[int] = set()
@@ -326,9 +326,9 @@ class RevisedRelations:
             # some chunks may have become several
             place = old_place + len(self._chunks) - len(starts)
             chunk = self._chunks[place]
-            new, removed = arrivals.get(old_place), departures.get(old_place)
-            if new is not None or removed is not None:
-                _merge(chunk, late, new, gone, removed)
+            new, departing = arrivals.get(old_place), departures.get(old_place)
+            if new is not None or departing is not None:
+                _merge(chunk, late, new, removed, departing)
                 pending = set(range(len(self._relations)))
             if not pending:
                 continue
@@ -343,7 +343,7 @@ class RevisedRelations:
                     pending.remove(number)
                 states[number] = state
         for relation, state in zip(self._relations, self._live, strict=True):
-            relation.go_on(state)
+            relation.resume(state)
         return changed
 
     def _evaluate(self, place: int, end: int, wanted: set[int], changed: list[Changed]) -> None:
@@ -362,7 +362,7 @@ class RevisedRelations:
             room = chunk.count
         said: dict[int, list[tuple[int, Records]]] = {number: [] for number in wanted}
         for number in wanted:
-            self._relations[number].go_on(chunk.states[number])
+            self._relations[number].resume(chunk.states[number])
         start, first = chunk.start, 0
         while start < end:
             if first:
@@ -406,9 +406,9 @@ class RevisedRelations:
             return joined_parts([head])
         states: list[bytes] = []
         for number, relation in enumerate(self._relations):
-            relation.go_on(self._chunks[0].states[number])
+            relation.resume(self._chunks[0].states[number])
             states += relation.snapshot()
-            relation.go_on(self._live[number])
+            relation.resume(self._live[number])
         rows = rows_as_bytes(joined([chunk.rows for chunk in self._chunks]))
         return joined_parts([head, rows, *states])
 
@@ -472,14 +472,14 @@ def _merge(
     chunk: _Chunk,
     late: Rows,
     new: NDArray[np.intp] | None,
-    gone: Names,
-    removed: NDArray[np.intp] | None,
+    removed: Names,
+    departing: NDArray[np.intp] | None,
 ) -> None:
     """Put rows into a chunk, each behind those of its time-stamp, and remove others."""
     rows = chunk.rows
-    if removed is not None:
-        names = {_name(gone, number) for number in removed.tolist()}
-        low, high = gone.time_stamps[removed].min(), gone.time_stamps[removed].max() + 1
+    if departing is not None:
+        names = {_name(removed, number) for number in departing.tolist()}
+        low, high = removed.time_stamps[departing].min(), removed.time_stamps[departing].max() + 1
         first, last = np.searchsorted(rows.time_stamps, [low, high]).tolist()
         places = [place for place in range(first, last) if _name(rows.names, place) in names]
         rows = rows.taken(np.delete(np.arange(chunk.count), places))

@@ -65,11 +65,11 @@ class Span:
         known = self._changes.get(keys)
         if known is None or known[0] is not before:
             schema = self.records.schema
-            gone = None
+            removed = None
             if before is not None:
                 reaching = before.records.taken(np.flatnonzero(before.records.ends == self.start))
-                gone = typed(reaching, schema)
-            times, values = changes_of(keys, self.records, self.start, end, gone)
+                removed = typed(reaching, schema)
+            times, values = changes_of(keys, self.records, self.start, end, removed)
             if before is None:
                 first = int(np.searchsorted(times, self.start, "right"))
                 times, values = times[first:], tuple(one.slice(first) for one in values)
@@ -255,6 +255,6 @@ def _difference(olds: Sequence[Records], new: Records) -> Records | None:
     old = _together(olds)
     if old.equals(new):
         return None
-    gone = multiplied("less", united(old, new, new.schema), len(old))
+    removed = multiplied("less", united(old, new, new.schema), len(old))
     come = multiplied("less", united(new, old, new.schema), len(new))
-    return _together([gone, come]) if len(gone) or len(come) else None
+    return _together([removed, come]) if len(removed) or len(come) else None

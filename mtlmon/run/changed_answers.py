@@ -71,7 +71,7 @@ class ChangelogOutput(ChangeLines):
             lines,
         )
 
-    def go_on(self, bounds: Sequence[Bound], size: int) -> None:
+    def resume(self, bounds: Sequence[Bound], size: int) -> None:
         """Do nothing: each line stands for itself."""
 
 
@@ -131,7 +131,7 @@ class ChangesOutput:
         self.size = 0
         self.bounds: Sequence[Bound] = ()
 
-    def go_on(self, bounds: Sequence[Bound], size: int) -> None:
+    def resume(self, bounds: Sequence[Bound], size: int) -> None:
         """Go on with a table of which so many bytes have been written, and its bounds."""
         self.size, self.bounds = size, bounds
 

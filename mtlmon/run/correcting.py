@@ -122,7 +122,7 @@ def history_check(
         key=options.log.key_columns,
         bdd=options.judging.bdd,
         counts_triggered=(
-            options.judging.tells_vacuous
+            options.judging.reports_vacuous
             or counts_triggered
             or options.reporting.report is not None
         ),
@@ -192,7 +192,7 @@ def correct(file: Formula | PolicyFile, options: RunSpec) -> Steps:
             revised=open_report(check, source, logs, options, file),
         )
         status = yield from run_late_work(work, verdicts, reasons)
-    return (yield from reasons.tell()) if status == VIOLATION and reasons.are_told else status
+    return (yield from reasons.emit()) if status == VIOLATION and reasons.are_explained else status
 
 
 def open_text(

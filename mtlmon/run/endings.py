@@ -32,7 +32,7 @@ __all__ = [
     "never_triggered",
     "note_skipped",
     "note_waiting",
-    "tell_untriggered",
+    "report_untriggered",
     "untriggered",
 ]
 
@@ -56,7 +56,7 @@ def untriggered(check: LogCheck | HistoryCheck) -> Iterator[Untriggered]:
             yield policy, antecedent.formula, counts.events
 
 
-def tell_untriggered(found: Iterable[Untriggered], options: RunSpec) -> None:
+def report_untriggered(found: Iterable[Untriggered], options: RunSpec) -> None:
     """Warn a program of policies that were never triggered, or raise an error, as it has asked.
 
     Raises:

@@ -90,7 +90,7 @@ class EventPart:
         if self.part.seek(mark):
             place = ReaderPlace(mark.before, mark.position, mark.reader)
             if place.size:
-                source.go_on_at(place)
+                source.resume_at(place)
             source.places = LogPlaces(place)
             again = source.digest = self.digest = EventDigest(mark.before, mark.before)
             yield from source.skip(position - mark.before)

@@ -53,7 +53,14 @@ if TYPE_CHECKING:
     from mtlmon.syntax.formula import Formula
     from mtlmon.tables import TableEvents
 
-__all__ = ["Findings", "ReportedRun", "check_findings", "check_told", "run_facts", "save_report"]
+__all__ = [
+    "Findings",
+    "ReportedRun",
+    "check_all_findings",
+    "check_findings",
+    "run_facts",
+    "save_report",
+]
 
 STOPPED_EARLY = (
     "The log was read up to the earliest violation, and only that is shown (--verdicts first)."
@@ -68,7 +75,7 @@ _OF_REPORT = 1
 NOT_EXPLAINED = "Nothing is explained, as the log could not be read a second time."
 
 
-def check_told(
+def check_all_findings(
     options: RunSpec,
     logs: Mapping[str, os.stat_result],
     source: TextLog | TableEvents | None = None,

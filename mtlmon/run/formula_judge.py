@@ -7,7 +7,7 @@ from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
-from mtlmon.run.endings import never_triggered, note_waiting, tell_untriggered, untriggered
+from mtlmon.run.endings import never_triggered, note_waiting, report_untriggered, untriggered
 from mtlmon.run.failure import RunError
 from mtlmon.run.judges import SMALLEST_STEP_EVENTS, Judge, NoWriter
 from mtlmon.run.report import counts_table, is_violated, key_rows, plural, policy_remarks
@@ -153,10 +153,10 @@ class FormulaJudge(Judge):
             self.check.row_tracker.found(self.check.verdicts)
 
     def hold_first(self) -> None:
-        self.check.tells_first = False
+        self.check.emits_first = False
 
-    def tell_first(self) -> None:
-        self.check.tell_first()
+    def emit_first(self) -> None:
+        self.check.emit_first()
 
     def open_first(self) -> tuple[str, str] | None:
         if self.check.open_first is None:
@@ -217,8 +217,8 @@ class FormulaJudge(Judge):
             points = plural(undecided, "time-point")
             host.note(f"{points} undecided at the end of the log (see --end-time)")
 
-    def tell_untriggered(self) -> None:
-        tell_untriggered(untriggered(self.check), self.options)
+    def report_untriggered(self) -> None:
+        report_untriggered(untriggered(self.check), self.options)
 
     def log_rows(self, events: tuple[str, int, str]) -> list[tuple[str, int, str]]:
         return [events]

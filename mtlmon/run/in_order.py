@@ -88,7 +88,7 @@ class Reasons:
         options: the options of the run.
 
     Attributes:
-        are_told: whether violations are explained, where there are some. The run that does it
+        are_explained: whether violations are explained, where there are some. The run that does it
             mentions what is wrong with the log, too.
     """
 
@@ -96,7 +96,7 @@ class Reasons:
         self.file = file
         self.options = options
         self.start_of_input = position_of_input(options.log)
-        self.are_told = wants_reasons(options.reporting)
+        self.are_explained = wants_reasons(options.reporting)
 
     def check(self, logs: Mapping[str, os.stat_result]) -> None:
         """Fail early if the log cannot be read again, or the file for explanations not written.
@@ -104,12 +104,12 @@ class Reasons:
         Raises:
             RunError: it is so.
         """
-        if self.are_told:
+        if self.are_explained:
             from mtlmon.run.findings import check_findings
 
             check_findings(self.options, logs)
 
-    def tell(self) -> Steps:
+    def emit(self) -> Steps:
         """Check the log once more, and explain its violations; return the exit status.
 
         Raises:

@@ -195,10 +195,10 @@ class Judge(Protocol):
 
     @abstractmethod
     def hold_first(self) -> None:
-        """Do not tell the first violation before `tell_first`, as it may not be that of all."""
+        """Do not tell the first violation before `emit_first`, as it may not be that of all."""
 
     @abstractmethod
-    def tell_first(self) -> None:
+    def emit_first(self) -> None:
         """Put the first violation among the answers."""
 
     @abstractmethod
@@ -237,7 +237,7 @@ class Judge(Protocol):
         """Mention what the answers do not show, after a log that was read to its end or not."""
 
     @abstractmethod
-    def tell_untriggered(self) -> None:
+    def report_untriggered(self) -> None:
         """Warn of policies that were never triggered, or raise an error, as a program has asked."""
 
     @abstractmethod
@@ -307,7 +307,7 @@ class Judge(Protocol):
             SnapshotError: the snapshot is damaged, or belongs to other policies or options.
         """
 
-    def go_on(self, event_count: int) -> None:
+    def resume(self, event_count: int) -> None:
         """Continue behind so many events, once the log is there."""
         return None
 
@@ -325,13 +325,13 @@ class FirstOfAll:
         has_common_order: whether time-points of one time-stamp have the same order for all.
 
     Attributes:
-        told: the judge that has told the first violation; None until it is known.
+        emitted: the judge that has told the first violation; None until it is known.
     """
 
     def __init__(self, judges: Sequence[Judge], *, has_common_order: bool) -> None:
         self._judges = judges
         self._parts = 2 if has_common_order else 1
-        self.told: Judge | None = None
+        self.emitted: Judge | None = None
         for judge in judges:
             judge.hold_first()
 
@@ -340,15 +340,15 @@ class FirstOfAll:
 
         Judges that do not set the pace may have seen events of later batches, too.
         """
-        if self.told is not None:
+        if self.emitted is not None:
             return
         for judge in self._judges:
             judge.forget_untaken()
         for judge in self._judges:
             point = judge.first_point
             if judge.is_stopped and point is not None and not self._comes_after(judge, point):
-                self.told = judge
-                judge.tell_first()
+                self.emitted = judge
+                judge.emit_first()
                 return
 
     def _comes_after(self, judge: Judge, point: Point) -> bool:
@@ -366,14 +366,14 @@ class FirstOfAll:
         """Return the first violation and what is undecided before it, in words; or None."""
         points = [judge.first_point for judge in self._judges]
         found = min((one for one in points if one is not None), default=None)
-        if self.told is not None or found is None:
+        if self.emitted is not None or found is None:
             return None
         return f"{found[0]}:{found[1]} is violated", "a time-point before it"
 
     def snapshot(self) -> bytes:
         """Return what is known as bytes for `restore`, beside snapshots of the judges."""
-        return b"" if self.told is None else b"%d" % self._judges.index(self.told)
+        return b"" if self.emitted is None else b"%d" % self._judges.index(self.emitted)
 
     def restore(self, snapshot: bytes) -> None:
         """Continue from a snapshot; the first violation has been told if it is known."""
-        self.told = self._judges[int(snapshot)] if snapshot else None
+        self.emitted = self._judges[int(snapshot)] if snapshot else None

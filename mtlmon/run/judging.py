@@ -90,7 +90,7 @@ class PolicyWork(EventWork):
     @property
     def is_stopped(self) -> bool:
         if self.others:
-            return self.first is not None and self.first.told is not None
+            return self.first is not None and self.first.emitted is not None
         return self.pace.is_stopped
 
     @property
@@ -161,17 +161,17 @@ class PolicyWork(EventWork):
             self.first.look()
 
     @property
-    def telling(self) -> Sequence[Judge]:
+    def emission(self) -> Sequence[Judge]:
         """The judges whose violations count: all, or the one that has told the first violation."""
-        told = None if self.first is None else self.first.told
-        return self.judges if told is None else [told]
+        emitted = None if self.first is None else self.first.emitted
+        return self.judges if emitted is None else [emitted]
 
     def take(self) -> None:
         """Take the answers of the judges, up to the events that all have seen."""
-        if self.first is not None and self.first.told is None:
+        if self.first is not None and self.first.emitted is None:
             return
         position = self.pace.position if self.first is None and self.others else None
-        for judge in self.telling:
+        for judge in self.emission:
             judge.take(position)
             if self.merged is not None:
                 self.merged.write(judge.writer.take())
@@ -265,7 +265,7 @@ class PolicyWork(EventWork):
 
     def has_violation(self) -> bool:
         """Whether a policy that matters is violated more often than it may be."""
-        return any(judge.has_violation() for judge in self.telling)
+        return any(judge.has_violation() for judge in self.emission)
 
     def fails(self) -> bool:
         """Whether the exit status is that of a violation."""
@@ -305,7 +305,7 @@ class PolicyWork(EventWork):
             first, earlier = found
             host.note(f"{first}, but {earlier} is undecided at the end of the log (see --end-time)")
         for judge in self.judges:
-            judge.tell_untriggered()
+            judge.report_untriggered()
 
     def summary(self, seconds: float) -> str:
         """Return counts and the speed of a run that took so many seconds."""
@@ -325,8 +325,8 @@ class PolicyWork(EventWork):
             rows += own
             text += below
         # the outcome for a person says so, too
-        is_told = len(self.judges) > 1 or self.options.output.for_people
-        first = None if is_told else self.pace.first_row
+        is_emitted = len(self.judges) > 1 or self.options.output.for_people
+        first = None if is_emitted else self.pace.first_row
         if first is not None:
             text += f"\n\nfirst violation at {visible(str(first))}"
         return f"{table(rows, count, what, seconds)}{text}"
@@ -414,7 +414,7 @@ class PolicyWork(EventWork):
         """
         yield from super().skip(mark)
         for judge in self.judges:
-            judge.go_on(self.event_count)
+            judge.resume(self.event_count)
 
     def snapshot(self) -> bytes:
         """Return the states of the judges as bytes for `restore`."""

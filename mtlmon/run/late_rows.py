@@ -88,7 +88,7 @@ class LateFile(OpenFile):
             return self._kept
         return os.lseek(self.descriptor, 0, os.SEEK_CUR) if self._is_regular else 0
 
-    def go_on(self, size: int) -> None:
+    def resume(self, size: int) -> None:
         """Keep the rows that an earlier run has written, as their size says.
 
         Raises:
@@ -143,7 +143,7 @@ def late_file(options: RunSpec, *, keeps: bool = False) -> LateFile | None:
     file = LateFile(options.times.late, others, keeps=keeps or goes_on)
     if goes_on:
         # what comes too late from now on is written behind what an earlier run has written
-        file.go_on(os.fstat(file.descriptor).st_size)
+        file.resume(os.fstat(file.descriptor).st_size)
     return file
 
 

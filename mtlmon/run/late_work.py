@@ -12,7 +12,7 @@ from mtlmon.run.endings import (
     never_triggered,
     note_skipped,
     note_waiting,
-    tell_untriggered,
+    report_untriggered,
     untriggered,
 )
 from mtlmon.run.failure import VIOLATION, RunError
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
         def close(self) -> None:
             """Write the end of the file to the writer."""
 
-        def go_on(self, bounds: Sequence[Bound], size: int) -> None:
+        def resume(self, bounds: Sequence[Bound], size: int) -> None:
             """Go on where so many bytes have been written, and these bounds."""
 
 
@@ -285,7 +285,7 @@ class LateWork(EventWork):
                 self.options.host.note(f"{name} was never triggered (--fail-on-vacuous)")
         if self.check.plain is not None:
             note_waiting(self.check.plain.waiting_rows, source.row_name, self.options.host)
-        tell_untriggered(self.untriggered(), self.options)
+        report_untriggered(self.untriggered(), self.options)
 
     def note_open_first(self) -> None:
         """Mention the first violation, if it is not known because of an undecided time-point."""
@@ -409,11 +409,11 @@ class LateWork(EventWork):
         self.check.restore(check)
         self.restore_own(own[:3])
         if isinstance(self.late, LateFile):
-            self.late.go_on(late)
+            self.late.resume(late)
         if not isinstance(self.source, TextLog):
             self.source.late_header = header.encode("latin-1")
         if self.output is not None:
-            self.output.go_on(self.check.bounds, output_size)
+            self.output.resume(self.check.bounds, output_size)
 
     def own_parts(self) -> Sequence[bytes]:
         """Return what `restore_own` takes."""
@@ -514,7 +514,7 @@ def run_late_work(work: LateWork, verdicts: VerdictFile, reasons: Reasons) -> St
     pump = make_pump(work, verdicts, signals, options)
 
     def report(status: int, seconds: float) -> None:
-        if status != VIOLATION or not reasons.are_told:
+        if status != VIOLATION or not reasons.are_explained:
             work.report_end()
         if (revised := work.revised) is not None:
             write_report_in_time(

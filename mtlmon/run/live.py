@@ -174,7 +174,7 @@ class Live(NotCopied):
             # only the first violation was wanted, and is known
             self._given.drop()
             return Answers()
-        self._go_on()
+        self._resume()
         if self._passed is not None and self._work.known_time is not None:
             passed, self._passed = self._passed, None
             self._pass(passed)
@@ -236,7 +236,7 @@ class Live(NotCopied):
         with self._ending():
             if self._work.release(time_stamp):
                 self._given.waits = False
-                self._go_on()
+                self._resume()
             known = self._work.known_time
             if known is not None and time_stamp > known:
                 self._work.pass_time(time_stamp)
@@ -266,7 +266,7 @@ class Live(NotCopied):
         if not self._is_ended:
             self._require_open()
             self._given.end()
-            self._go_on()
+            self._resume()
             self._is_ended = True
         return self._taken()
 
@@ -301,7 +301,7 @@ class Live(NotCopied):
             self._take()
             raise
 
-    def _go_on(self) -> None:
+    def _resume(self) -> None:
         """Let the run go on until it has no more rows, or has ended."""
         with self._ending():
             try:

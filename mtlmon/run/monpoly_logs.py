@@ -211,5 +211,5 @@ class MonPolyJudge(RelationJudge):
     def has_violation(self) -> bool:
         return self.options.judging.negate and any(self.known().run.found_points)
 
-    def tell_untriggered(self) -> None:
+    def report_untriggered(self) -> None:
         """Do nothing: left sides are not counted."""

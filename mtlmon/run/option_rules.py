@@ -117,7 +117,7 @@ def settled_lateness(refuse: Refuse, options: RunSpec) -> Times:
 
 def check_exit_options(refuse: Refuse, options: RunSpec) -> None:
     """Raise RunError if options for the exit status do not work with others."""
-    if options.judging.tells_vacuous and options.judging.given_verdicts == "first":
+    if options.judging.reports_vacuous and options.judging.given_verdicts == "first":
         given = options.judging.vacuous_option
         refuse(refused("vacuous, first", given=given))
     if options.judging.fail_on_vacuous and options.log.signature is not None:

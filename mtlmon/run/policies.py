@@ -217,10 +217,10 @@ def open_findings(
     """
     if not options.reporting.needs_violations:
         return None
-    from mtlmon.run.findings import Findings, check_told
+    from mtlmon.run.findings import Findings, check_all_findings
     from mtlmon.run.relation_findings import can_reread
 
-    check_told(options, logs, source)
+    check_all_findings(options, logs, source)
     if check is None:
         return None
     is_rereadable = can_reread(logs, options.log)
@@ -351,7 +351,7 @@ def asks_for_triggered(options: RunSpec) -> bool:
     A run with checkpoints counts for a summary only if it does so anyway: otherwise it would depend
     on the terminal whether a later run can continue from the checkpoint.
     """
-    if options.judging.tells_vacuous or options.reporting.report is not None:
+    if options.judging.reports_vacuous or options.reporting.report is not None:
         return True
     return options.checkpoint.path is None and options.host.wants_summary(options.reporting.summary)
 

@@ -401,10 +401,10 @@ class RelationJudge(Judge):
         return own[:parts] < point[:parts] or (or_meet and own[:parts] == point[:parts])
 
     def hold_first(self) -> None:
-        """Do nothing: a check that has others beside it waits for `tell_first`."""
+        """Do nothing: a check that has others beside it waits for `emit_first`."""
 
-    def tell_first(self) -> None:
-        self.known().run.tell_first()
+    def emit_first(self) -> None:
+        self.known().run.emit_first()
 
     def open_first(self) -> tuple[str, str] | None:
         # the check mentions it at the end
@@ -449,9 +449,9 @@ class RelationJudge(Judge):
         if self.check is not None:
             self.check.report_end()
 
-    def tell_untriggered(self) -> None:
+    def report_untriggered(self) -> None:
         if self.check is not None:
-            self.check.tell_untriggered()
+            self.check.report_untriggered()
 
     def log_rows(self, events: tuple[str, int, str]) -> list[tuple[str, int, str]]:
         if self.events is not None:
@@ -555,7 +555,7 @@ class RelationJudge(Judge):
             # the plan needs the types of columns, which are known once rows have been read
             self.restored = source, run, output_size
 
-    def go_on(self, event_count: int) -> None:
+    def resume(self, event_count: int) -> None:
         if self.restored is None:
             return
         source, run, output_size = self.restored

@@ -40,7 +40,7 @@ def counts_left_sides(file: PolicyFile, options: RunSpec) -> bool:
 
 def require_counted(analysis: Analysis, made: Plan, options: RunSpec) -> None:
     """Raise RunError if a left side is not counted, as it cannot be evaluated by itself."""
-    words = uncounted(analysis, made) if options.judging.tells_vacuous else None
+    words = uncounted(analysis, made) if options.judging.reports_vacuous else None
     if words is not None:
         given = options.judging.vacuous_option
         raise RunError(

@@ -20,7 +20,7 @@ from mtlmon.relational.output.native import AnswerLines
 from mtlmon.relational.planning import plan
 from mtlmon.relational.running import RelationalRun
 from mtlmon.relational.vacuity import is_violated, matched_by_policy, unmatched
-from mtlmon.run.endings import tell_untriggered
+from mtlmon.run.endings import report_untriggered
 from mtlmon.run.failure import RunError
 from mtlmon.run.recognition import format_advice
 from mtlmon.run.relation_vacuity import (
@@ -99,7 +99,7 @@ def evaluable(file: PolicyFile, options: RunSpec) -> PolicyFile:
         require_no_key(file, options.log)
     file = valid_keyed_file(file, options.log.key_columns)
     analysis = valid_analysis(file, None)
-    if options.judging.tells_vacuous:
+    if options.judging.reports_vacuous:
         require_counted(analysis, plan(file, analysis, counts_triggered=True), options)
     return file
 
@@ -395,13 +395,13 @@ class Check:
         table = cast("ValuationTable", cast("BatchOutput[AnswerBlock]", self.output).table)
         return Judged([one.policy for one in self.analysis.policies], None, table)
 
-    def tell_untriggered(self) -> None:
+    def report_untriggered(self) -> None:
         """Warn of policies that were never triggered, or raise an error, as a program has asked."""
         if self.options.judging.vacuous == "ignore" or self.analysis is None:
             return
         found = unmatched(self.analysis, self.engine)
         count = self.run.point_count
-        tell_untriggered([(one.policy, one.left, count) for one in found], self.options)
+        report_untriggered([(one.policy, one.left, count) for one in found], self.options)
 
     def summary(self, rows: list[tuple[str, int, str]], what: str, seconds: float) -> str:
         """Return counts and speed, aligned.

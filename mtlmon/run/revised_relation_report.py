@@ -63,17 +63,17 @@ class RevisedAnswers:
         self.last: list[tuple[int, int] | None] = [None] * count
         self.histograms = [TimeHistogram(unit) for _ in range(count)]
         # how often values were taken back, or given again
-        self.gone = [0] * count
+        self.removed = [0] * count
 
     def snapshot(self) -> list[object]:
         """Return what has been taken as a value for JSON, for `restore`."""
         live = [sorted(one) for one in self.live]
         histograms = [one.snapshot() for one in self.histograms]
-        return [live, self.totals, self.first, self.last, histograms, self.gone]
+        return [live, self.totals, self.first, self.last, histograms, self.removed]
 
     def restore(self, snapshot: list[Any]) -> None:
         """Go on from a snapshot; nothing must have been taken."""
-        live, self.totals, first, last, histograms, self.gone = snapshot
+        live, self.totals, first, last, histograms, self.removed = snapshot
         self.live = [{_found(one) for one in own} for own in live]
         self.first = [[_found(one) for one in own] for own in first]
         self.last = [None if one is None else (one[0], one[1]) for one in last]
@@ -94,7 +94,7 @@ class RevisedAnswers:
             found = one.time_stamp, one.offset, values, renamed.offset
             if one.change == GONE:
                 self.live[one.policy].remove(found)
-                self.gone[one.policy] += 1
+                self.removed[one.policy] += 1
             else:
                 self.live[one.policy].add(found)
 
@@ -153,14 +153,14 @@ class RevisedAnswers:
 
     def remarks(self) -> Iterator[str]:
         """Yield remarks about the policies."""
-        for policy, gone, found in zip(
-            self.check.policies, self.gone, self.check.found_points, strict=True
+        for policy, removed, found in zip(
+            self.check.policies, self.removed, self.check.found_points, strict=True
         ):
-            if gone:
+            if removed:
                 whose = f"Policy {policy.name}: " if policy.name else ""
                 yield (
-                    f"{whose}{plural(gone, 'violation')} taken back; the report shows what holds "
-                    "at the end of the run."
+                    f"{whose}{plural(removed, 'violation')} taken back; the report shows what "
+                    "holds at the end of the run."
                 )
             if policy.is_find:
                 yield find_remark(policy, found)

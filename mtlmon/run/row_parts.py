@@ -78,7 +78,7 @@ class RowPart:
         if log.size is not None and log.size < count:
             raise LogEnds
         if self.part.seek(mark):
-            log.go_on_behind(count, rows, clock)
+            log.resume_behind(count, rows, clock)
             return
         self.part.read_again(mark)
         yield from log.skip_bytes(count, rows, clock, again)

@@ -183,7 +183,7 @@ class Judging(Frozen):
     vacuous: Vacuous = "ignore"
 
     @property
-    def tells_vacuous(self) -> bool:
+    def reports_vacuous(self) -> bool:
         """Whether it is told which implications were never triggered."""
         return self.fail_on_vacuous or self.vacuous != "ignore"
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from mtlmon.run.pump import BLOCK_BYTES, MonitoredText
 from mtlmon.run.read_parts import LogEnds, ReadPart
-from mtlmon.support.standard_input import go_on_in_input
+from mtlmon.support.standard_input import resume_in_input
 
 if TYPE_CHECKING:
     import os
@@ -99,7 +99,7 @@ class CheckpointedText(MonitoredText):
         if self.part.seek(mark):
             self.bytes_read = count
             if count and not self.log.is_regular:
-                go_on_in_input()
+                resume_in_input()
             return
         self.part.read_again(mark)
         block = memoryview(bytearray(BLOCK_BYTES))

@@ -594,8 +594,8 @@ class StreamAtoms:
             # there may be ticks of instances
             points = points.without_ticks()
         if self._values_wait is not None:
-            gone = program.ticks_of(self._values_wait)
-            points = points.with_rows(gone)
+            removed = program.ticks_of(self._values_wait)
+            points = points.with_rows(removed)
         columns = {
             name: points.spread(self._period(name), found[_VALUES + name]) for name in self._values
         }

@@ -168,7 +168,7 @@ class CompiledStreams:
             )
         return np.ascontiguousarray(numbers)
 
-    def _go_on(
+    def _resume(
         self, states: Sequence[bytes], clock: int, keys: Sequence[tuple[object, ...]]
     ) -> None:
         self._atoms.restore(states)
@@ -216,7 +216,7 @@ def _again(
     """Return streams that go on from a state, for copies and pickles."""
     text, schema, key, time, unit, constants = given
     streams = CompiledStreams(text, schema, key=key, time=time, unit=unit, constants=constants)
-    streams._go_on(states, clock, keys)
+    streams._resume(states, clock, keys)
     return streams
 
 

@@ -106,12 +106,12 @@ class ChangedTicks(NamedTuple):
     Attributes:
         new: those that have never been there.
         revised: those with other atoms, those that are there again, and those that are gone.
-        is_gone: which of the latter are gone.
+        is_removed: which of the latter are gone.
     """
 
     new: TickRows
     revised: TickRows
-    is_gone: NDArray[np.bool_]
+    is_removed: NDArray[np.bool_]
 
 
 def joined_ticks(parts: Sequence[TickRows], atoms: int) -> TickRows:
@@ -180,11 +180,11 @@ class TickChanges:
             is_changed = np.any(old.held[both] != new.held[others], axis=1)
             revised = self._revised.setdefault(period, [])
             revised.append((new.taken(others[is_changed]), False))
-            gone = old.taken(np.delete(np.arange(count), both))
-            revised.append((gone._replace(held=np.zeros_like(gone.held)), True))
+            removed = old.taken(np.delete(np.arange(count), both))
+            revised.append((removed._replace(held=np.zeros_like(removed.held)), True))
             self._appear(period, new.taken(np.delete(np.arange(len(new.traces)), others)))
             if period in self._hidden:
-                names = zip(gone.time_stamps.tolist(), gone.traces.tolist(), strict=True)
+                names = zip(removed.time_stamps.tolist(), removed.traces.tolist(), strict=True)
                 self._hidden[period].update(names)
 
     def taken(self) -> dict[When, ChangedTicks]:
@@ -197,7 +197,7 @@ class TickChanges:
             found[period] = ChangedTicks(
                 joined_ticks(self._new.get(period, []), atoms),
                 joined_ticks([own for own, _ in revised], atoms),
-                np.repeat(np.array([is_gone for _, is_gone in revised], np.bool_), counts),
+                np.repeat(np.array([is_removed for _, is_removed in revised], np.bool_), counts),
             )
         self._new, self._revised = {}, {}
         return found
@@ -261,19 +261,19 @@ class Queue(NamedTuple):
             np.concatenate([self.offsets, other.offsets]),
         )
 
-    def named(self, gone: TickRows) -> tuple[TickRows, Queue]:
+    def named(self, removed: TickRows) -> tuple[TickRows, Queue]:
         """Return rows that wait no longer, with their offsets, and the queue without them."""
         order = np.argsort(self.traces, kind="stable")
-        own = np.argsort(gone.traces, kind="stable")
+        own = np.argsort(removed.traces, kind="stable")
         # the rows of a trace that go are its first ones
-        starts = np.searchsorted(self.traces[order], gone.traces[own])
-        ranks = np.arange(len(own)) - np.searchsorted(gone.traces[own], gone.traces[own])
+        starts = np.searchsorted(self.traces[order], removed.traces[own])
+        ranks = np.arange(len(own)) - np.searchsorted(removed.traces[own], removed.traces[own])
         places = np.empty(len(own), np.intp)
         places[own] = order[starts + ranks]
         is_left = np.ones(len(self.traces), np.bool_)
         is_left[places] = False
         rest = Queue(self.time_stamps[is_left], self.traces[is_left], self.offsets[is_left])
-        return gone._replace(offsets=self.offsets[places]), rest
+        return removed._replace(offsets=self.offsets[places]), rest
 
     def is_same(self, other: Queue) -> bool:
         """Whether the same rows wait."""

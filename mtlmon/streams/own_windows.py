@@ -168,10 +168,10 @@ class OwnWindow:
             trace = self._traces[number]
             state = trace.state
             # Without an upper bound, the state has all of what has entered.
-            gone = state.left if self._upper >= 0 else state.entered
-            if gone > _DROPPED and 2 * gone > len(trace.rows):
-                del trace.rows[:gone]
-                left, middle, entered = (max(0, place - gone) for place in state[:3])
+            removed = state.left if self._upper >= 0 else state.entered
+            if removed > _DROPPED and 2 * removed > len(trace.rows):
+                del trace.rows[:removed]
+                left, middle, entered = (max(0, place - removed) for place in state[:3])
                 trace.state = _State(left, middle, entered, state.front, state.back)
                 if self._upper < 0:
                     # that something has entered

@@ -195,14 +195,14 @@ class RoundRows:
     # ---- batches ---------------------------------------------------------------------------
 
     def update(
-        self, new: Rows, gone: Names, touching: Touching | None = None
+        self, new: Rows, removed: Names, touching: Touching | None = None
     ) -> tuple[NDArray[np.bool_], list[Rows]]:
         """Take new rows in, and remove others.
 
         Args:
             new: the new rows, in the order of time; each comes behind all rows of its time-stamp
                 and trace.
-            gone: the names of the rows to remove, which are there.
+            removed: the names of the rows to remove, which are there.
             touching: what else has changed, of the rows that are there; None if nothing has.
 
         Returns:
@@ -212,12 +212,12 @@ class RoundRows:
             EventError: integers overflow in a row. These rows must not be used after that.
         """
         if self._whole is None and self._computer.program is not self._program:
-            self._go_on_with_new_program()
+            self._resume_with_new_program()
         again = [] if touching is None else self._touched(touching)
         count = len(new.time_stamps)
         self._first_new = self._rows.add(new) if count else self._rows.count
         self._changed = []
-        self._push(new.names, [(gone, -1), *((names, 0) for names in again)])
+        self._push(new.names, [(removed, -1), *((names, 0) for names in again)])
         if self._whole is not None:
             self._whole.compare()
         held = self._rows.held_from(self._first_new).copy() if count else new.held.copy()
@@ -297,7 +297,7 @@ class RoundRows:
             self._changed.append(places[is_changed])
         self._rows.set_held(places, held)
 
-    def _go_on_with_new_program(self) -> None:
+    def _resume_with_new_program(self) -> None:
         """Let the present program have the states, as columns have other types than before."""
         parts = self.parts()
         self._program = self._computer.program
@@ -313,7 +313,7 @@ class RoundRows:
                     self._history.pass_time(group, limit)
             self._whole.compare()
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Let all rows go that wait for later values: no more rows come."""
         if self._whole is not None:
             with self._whole.at_end():

@@ -499,7 +499,7 @@ cdef class RoundHistory:
                         self.replayed += rows
                         self.call(rows, 0, None)
                 with nogil:
-                    count = self.go_on(replays, count)
+                    count = self.resume(replays, count)
             self.dirty_count = 0
         finally:
             free(replays)
@@ -563,7 +563,7 @@ cdef class RoundHistory:
         trace.dirty_to = max(trace.dirty_to, replay.chunk) + 1
         return 0
 
-    cdef size_t go_on(self, Replay *replays, size_t count) except? 0 nogil:
+    cdef size_t resume(self, Replay *replays, size_t count) except? 0 nogil:
         """Go to the next chunks; drop the replays that have ended, and return how many are left."""
         cdef size_t kept = 0
         cdef size_t k

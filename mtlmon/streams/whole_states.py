@@ -54,7 +54,7 @@ __all__ = ["WholeStates"]
 _NO_TRACE = np.uint32(2**32 - 1)
 
 
-class _Told:
+class _Emitted:
     """What the rows of a chunk have brought at other times.
 
     Args:
@@ -104,7 +104,7 @@ class WholeStates:
         self._known: bytes | None = None
         self._parked: dict[int, tuple[bytes, Queues]] = {}
         # what was told with chunks, by their numbers
-        self._told: dict[int, _Told] = {}
+        self._emitted: dict[int, _Emitted] = {}
         # ticks of chunks that are computed again, as they were and as they are; those of new rows
         self._before: list[TickSets] = []
         self._after: list[TickSets] = []
@@ -187,14 +187,14 @@ class WholeStates:
         places = np.frombuffer(where, np.int64)
         is_again = slot % 2 == 1
         if is_again:
-            before = self._told.pop(chunk, None)
+            before = self._emitted.pop(chunk, None)
             self._before += [] if before is None else before.ticks
         program = self._computer.program
-        told = self._told.get(chunk)
-        if told is None:
+        emitted = self._emitted.get(chunk)
+        if emitted is None:
             # the ticks of a trace begin with its first row
-            told = _Told(program.ticks_done if program.ticks_end < inf else start)
-            self._told[chunk] = told
+            emitted = _Emitted(program.ticks_done if program.ticks_end < inf else start)
+            self._emitted[chunk] = emitted
         if not len(places) and not until and not self._is_end:
             return program.ticks_done, 0
         rows = self._rows_at(places) if len(places) else None
@@ -203,7 +203,7 @@ class WholeStates:
             self._computed(places, rows, held)
         count = tick_count([ticks])
         if count:
-            told.ticks.append(ticks)
+            emitted.ticks.append(ticks)
             (self._after if is_again else self._added).append(ticks)
         return program.ticks_done, count
 
@@ -215,18 +215,18 @@ class WholeStates:
         self._use(slot)
         places = np.frombuffer(where, np.int64)
         rows = self._rows_at(places) if len(places) else None
-        _, gone = self._evaluate(group, rows, until)
-        told = self._told.get(chunk)
-        if told is not None:
-            told.seen = until
-            told.ticks = [
+        _, removed = self._evaluate(group, rows, until)
+        emitted = self._emitted.get(chunk)
+        if emitted is not None:
+            emitted.seen = until
+            emitted.ticks = [
                 {
-                    kind: own.without(gone[kind])
+                    kind: own.without(removed[kind])
                     if kind in self._computer.waiting
                     else own.taken(own.time_stamps >= until)
                     for kind, own in ticks.items()
                 }
-                for ticks in told.ticks
+                for ticks in emitted.ticks
             ]
 
     def _evaluate(
@@ -292,8 +292,8 @@ class WholeStates:
     def released_from(self, bound: int) -> int | None:
         """Return the time of the first row that has waited for one at a time or later, or None."""
         known: int | None = None
-        for told in self._told.values():
-            for ticks in told.ticks:
+        for emitted in self._emitted.values():
+            for ticks in emitted.ticks:
                 for kind in self._computer.waiting:
                     which = ticks[kind].released >= bound
                     if which.any():
@@ -303,19 +303,19 @@ class WholeStates:
 
     def seen(self, chunk: int) -> int:
         """Return the time below which ticks had been computed before a chunk."""
-        return self._told[chunk].seen
+        return self._emitted[chunk].seen
 
     def keep(self, chunks: Collection[int]) -> None:
         """Forget what was told with other chunks than these."""
-        self._told = {chunk: self._told[chunk] for chunk in chunks if chunk in self._told}
+        self._emitted = {chunk: self._emitted[chunk] for chunk in chunks if chunk in self._emitted}
 
     @property
     def chunk_count(self) -> int:
         """The number of chunks with which something was told."""
-        return len(self._told)
+        return len(self._emitted)
 
     @property
     def byte_count(self) -> int:
         """The number of bytes that this takes, about."""
-        ticks = sum(tick_bytes(told.ticks) for told in self._told.values())
+        ticks = sum(tick_bytes(emitted.ticks) for emitted in self._emitted.values())
         return ticks + sum(len(state) for state, _ in self._parked.values())

@@ -73,7 +73,7 @@ class Utf8Check:
 
         self._decoder = codecs.getincrementaldecoder("utf-8")()
 
-    def go_on(self, end: bytes) -> None:
+    def resume(self, end: bytes) -> None:
         """Go on behind pieces that are known to be right, of which these are the last bytes."""
         # the first byte of a letter and what follows
         last = max((k for k in range(len(end)) if end[k] & 0xC0 != 0x80), default=0)

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
         def whole(self) -> Piece | None:
             """The file that all of the log has come from; None if there were several, or none."""
 
-        def go_on(self) -> None:
+        def resume(self) -> None:
             """Let what is behind `begin` come, in an empty pipe."""
 
 
@@ -49,12 +49,12 @@ __all__ = [
     "Piece",
     "follow_input",
     "followed_input",
-    "go_on_in_input",
     "has_begun",
     "input_name",
     "look_at_input",
     "name_input",
     "read_ready",
+    "resume_in_input",
     "take_begin",
 ]
 
@@ -112,11 +112,11 @@ def followed_input(descriptor: int) -> FollowedFile | None:
     return _Begin.followed if descriptor == STANDARD_INPUT else None
 
 
-def go_on_in_input() -> None:
+def resume_in_input() -> None:
     """Drop what has been read of the beginning of a followed file, and go on at its place."""
     _Begin.content = b""
     if _Begin.followed is not None:
-        _Begin.followed.go_on()
+        _Begin.followed.resume()
 
 
 def look_at_input(is_enough: Callable[[bytes], bool], most: int) -> bytes:

@@ -501,10 +501,10 @@ class TableEvents(BatchReader[EventBatch], NotCopied):
         state = [self.rows, *place[1:], *(one.state() for one in self._stateful)]
         places.note(ReaderPlace(self._events, place.size, json.dumps(state)))
 
-    def go_on_at(self, place: ReaderPlace) -> None:
+    def resume_at(self, place: ReaderPlace) -> None:
         """Go on where another reader has noted a place; call this before iterating."""
         _, line, row, state, *_ = json.loads(place.state)
-        self._blocks.go_on = BlockPlace(place.size, line, row, state)
+        self._blocks.resume = BlockPlace(place.size, line, row, state)
         self._place = place
 
     def _restore(self) -> None:

@@ -43,12 +43,12 @@ class SourceBlocks:
     Attributes:
         size: the size of all files in bytes, or None if some source is not a regular file.
         note_block: set this to a function that gets the bytes of files as they are read.
-        go_on: set this to the place in the only file where to go on, behind its first rows; a
+        resume: set this to the place in the only file where to go on, behind its first rows; a
             `GoneOn` comes between.
     """
 
     note_block: Callable[[memoryview], None] | None = None
-    go_on: BlockPlace | None = None
+    resume: BlockPlace | None = None
 
     def __init__(
         self,
@@ -149,11 +149,11 @@ class SourceBlocks:
                 stream.note_block = self.note_block
                 blocks: Iterator[Block | BadRow | GoneOn | Pause]
                 if file.format in FORMATS_WITH_DELIMITERS:
-                    blocks = self._delimited.blocks(file, stream, self.go_on)
+                    blocks = self._delimited.blocks(file, stream, self.resume)
                 elif self._lines is not None:
-                    blocks = self._lines.blocks(file, stream, self.go_on)
+                    blocks = self._lines.blocks(file, stream, self.resume)
                 elif file.format == "jsonl":
-                    blocks = json_lines.blocks(file, stream, self.go_on)
+                    blocks = json_lines.blocks(file, stream, self.resume)
                 elif file.format == "xes":
                     blocks = xes.blocks(file, stream)
                 else:

@@ -164,7 +164,7 @@ def traces(
     if isinstance(atoms, (str, Formula)):
         atoms = read_formula(atoms, unit)
     if gaps is None:
-        gaps = st.sampled_from(_telling_gaps(atoms) if isinstance(atoms, Formula) else _GAPS)
+        gaps = st.sampled_from(_revealing_gaps(atoms) if isinstance(atoms, Formula) else _GAPS)
     first = st.just(start) if isinstance(start, int) else start
     letter = letters(atoms)
     # With None, time passes without an event: an event can be dropped without moving later ones.
@@ -188,7 +188,7 @@ def _add_up(
     return events
 
 
-def _telling_gaps(formula: Formula) -> list[int]:
+def _revealing_gaps(formula: Formula) -> list[int]:
     """Gaps near the bounds of the formula's intervals, where values can change."""
     bounds = {0}
     for node in postorder(formula):

@@ -56,7 +56,7 @@ class LogHead:
         self._size += len(part)
         self.is_full = self._size >= HEAD_BYTES
 
-    def go_on(self, beginning: bytes, end: bytes, lines: int) -> None:
+    def resume(self, beginning: bytes, end: bytes, lines: int) -> None:
         """Go on behind a part of the log that is not added.
 
         Args:
@@ -69,10 +69,10 @@ class LogHead:
         self._lines = lines
         if self._utf_8 is not None:
             # a letter may end behind them
-            self._utf_8.go_on(end)
+            self._utf_8.resume(end)
 
     def kept(self) -> tuple[bytes, int]:
-        """Return what is kept, and the number of lines, as `go_on` takes them."""
+        """Return what is kept, and the number of lines, as `resume` takes them."""
         return b"".join(self._parts), self._lines
 
     def _check(self, block: bytes) -> None:

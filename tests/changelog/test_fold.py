@@ -77,7 +77,7 @@ class Fold:
                 found.append(((time, fields, offset, text), f"{fields}{time}:{offset}{text}"))
         return [line for _, line in sorted(found)]
 
-    def told(self, *, only_final: bool = False) -> str:
+    def emitted(self, *, only_final: bool = False) -> str:
         """What the command says of equivalences to what has no Boolean verdict."""
         count = sum(
             isinstance(said, tuple)
@@ -86,8 +86,8 @@ class Fold:
             for name, said in self.verdicts.items()
         )
         words = "time-point stays" if count == 1 else "time-points stay"
-        told = f"mtlmon: {count} {words} open: equivalent to ones without a Boolean verdict\n"
-        return told if count else ""
+        emitted = f"mtlmon: {count} {words} open: equivalent to ones without a Boolean verdict\n"
+        return emitted if count else ""
 
     def status(self, *, only_final: bool = False) -> int:
         """1 if something is false that is in question, else 0."""
@@ -150,7 +150,7 @@ def test_the_rows_are_of_all_kinds() -> None:
     folds = [Fold(random_rows(Random(seed), 60)) for seed in SEEDS]
     folds += [Fold(random_rows(Random(seed), 6)) for seed in SEEDS]
     assert {fold.status() for fold in folds} == {0, 1}
-    assert any(fold.told() for fold in folds)
+    assert any(fold.emitted() for fold in folds)
     assert any(isinstance(said, tuple) for fold in folds for said in fold.verdicts.values())
 
 
@@ -169,7 +169,7 @@ def test_latest(seed: int, verdicts: str) -> None:
             assert (sorted(found) if has_bounds_of_fields else found) == (
                 sorted(expected) if has_bounds_of_fields else expected
             )
-            assert (done.status, done.errors) == (fold.status(), fold.told())
+            assert (done.status, done.errors) == (fold.status(), fold.emitted())
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -182,7 +182,7 @@ def test_what_is_final(seed: int) -> None:
     assert done.status == fold.status(only_final=True)
     left = len(fold.lines(resolve=True)) - len(expected)
     words = f"{left} verdict{'s' * (left != 1)} left out (--final): not below a final bound"
-    assert done.errors == (f"mtlmon: {words}\n" if left else "") + fold.told(only_final=True)
+    assert done.errors == (f"mtlmon: {words}\n" if left else "") + fold.emitted(only_final=True)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -191,7 +191,7 @@ def expected_lines(
     keys: dict[str, None] = {}
     lines: list[str] = []
 
-    def tell(key: str, number: int, verdicts: list[Any]) -> None:
+    def emit(key: str, number: int, verdicts: list[Any]) -> None:
         if resolve:
             verdicts = monitors[key, number][1].push(verdicts)
         before = f"{formulas[number].name}\t" + (f"{key}\t" if has_keys else "")
@@ -212,13 +212,13 @@ def expected_lines(
                     if delay is None or not monitor.pending:
                         continue
                     if time_stamp - monitor.pending[0].time_stamp > delay:
-                        tell(other, number, monitor.advance(time_stamp))
+                        emit(other, number, monitor.advance(time_stamp))
         clock = time_stamp
         keys[key] = None
         for number, policy in enumerate(formulas):
             if (key, number) not in monitors:
                 monitors[key, number] = (Monitor(policy.formula, mode), Resolution())
-            tell(key, number, monitors[key, number][0].step(time_stamp, atoms))
+            emit(key, number, monitors[key, number][0].step(time_stamp, atoms))
     for key in keys:
         for number in range(len(formulas)):
             monitor = monitors[key, number][0]
@@ -232,5 +232,5 @@ def expected_lines(
                 verdicts += monitor.advance(end + 1) if end < 2**63 - 1 else []
             elif end == "inf":
                 verdicts += monitor.finish("inf")
-            tell(key, number, sorted(verdicts, key=lambda one: (one.time_stamp, one.offset)))
+            emit(key, number, sorted(verdicts, key=lambda one: (one.time_stamp, one.offset)))
     return lines

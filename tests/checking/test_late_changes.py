@@ -98,7 +98,7 @@ def test_the_latest_verdicts_are_those_of_the_order_of_time(
 
 
 def test_changes_of_keys_whose_rows_are_taken_back(tmp_path: Path) -> None:
-    gone = back = 0
+    removed = back = 0
     for seed in thinned(range(5)):
         source = random.Random(seed)
         rows = list(late_rows(seed, 24))
@@ -111,7 +111,7 @@ def test_changes_of_keys_whose_rows_are_taken_back(tmp_path: Path) -> None:
             file, batches, left, source, 500, restores=not seed % 3, records=records_of(tmp_path)
         )
         withdrawn, returned = withdrawn_and_back(every)
-        gone += withdrawn
+        removed += withdrawn
         back += returned
-    assert gone > 5 or not has_all_cases()
+    assert removed > 5 or not has_all_cases()
     assert back > 0 or not has_all_cases()

@@ -70,13 +70,13 @@ def found_of(
         return FirstViolation([FirstChanges(check, has_keys=has_keys)])
 
     first = first_of(check)
-    told: list[Found] = []
+    emitted: list[Found] = []
 
     def take(rows: object) -> None:
         for row in rows:  # type: ignore[attr-defined]
             if hasattr(row, "records"):
                 for record in row.records.tolist():
-                    told.append((record[0], row.policy, record[1]))
+                    emitted.append((record[0], row.policy, record[1]))
 
     def steps() -> Iterator[None]:
         nonlocal check, first
@@ -94,9 +94,9 @@ def found_of(
         for _ in steps():
             take(first.take(check.taken()))
             if first.is_known:
-                return told, check.position, None
+                return emitted, check.position, None
         take(first.end())
-    return told, check.position, first.open_before
+    return emitted, check.position, first.open_before
 
 
 def first_in_order(file: PolicyFile, rows: list[Row], end: EndTime) -> LogCheck:
@@ -123,17 +123,19 @@ def test_the_first_violation_is_that_of_the_rows_in_order(text: str) -> None:
         end = ENDS[seed % len(ENDS)]
         lateness = source.choice([3, 9])
         bounds = Bounds(lateness, source.choice([0, 0, 2]))
-        told, count, open_before = found_of(file, rows, source, bounds, end, restores=seed % 3 == 0)
+        emitted, count, open_before = found_of(
+            file, rows, source, bounds, end, restores=seed % 3 == 0
+        )
         check = first_in_order(file, admitted(rows, lateness, ()), end)
         wanted = check.first
         if check.open_first is not None:
             assert wanted is not None
-            assert told == []
+            assert emitted == []
             name = wanted.time_stamp, wanted.offset
             assert open_before == (name, check.open_first[1])
             continue
         assert open_before is None
-        assert told == (
+        assert emitted == (
             [] if wanted is None else [(wanted.time_stamp, wanted.policy, wanted.offset)]
         )
         early += count < len(rows)

@@ -69,7 +69,7 @@ def test_the_latest_verdicts_are_those_of_the_order_of_time(
 
 def test_later_values_of_corrected_rows() -> None:
     """Each row has a time of its own, so names are those of the rows that are left."""
-    gone = 0
+    removed = 0
     for seed in thinned(range(12)):
         source = random.Random(seed)
         file = program(source)
@@ -84,5 +84,5 @@ def test_later_values_of_corrected_rows() -> None:
             batches.append(with_operation(row._replace(ts=stamp), left, source))
         end: EndTime = 500 if seed % 2 else "inf"
         every = compare_with_rows_left(file, batches, left, source, end, restores=seed % 3 == 0)
-        gone += withdrawn_and_back(every)[0]
-    assert gone > 20 or not has_all_cases()
+        removed += withdrawn_and_back(every)[0]
+    assert removed > 20 or not has_all_cases()

@@ -129,7 +129,7 @@ def test_time_passes_up_to_the_largest_one(end: int) -> None:
 
 
 def test_changes_of_rows_that_are_taken_back() -> None:
-    gone = back = 0
+    removed = back = 0
     for seed in thinned(range(8)):
         source = random.Random(seed)
         rows = list(late_rows(seed, 24))
@@ -140,7 +140,7 @@ def test_changes_of_rows_that_are_taken_back() -> None:
             batches.append(with_operation(row, left, source))
         every = compare_with_rows_left(file, batches, left, source, 500, restores=seed % 3 == 0)
         withdrawn, returned = withdrawn_and_back(every)
-        gone += withdrawn
+        removed += withdrawn
         back += returned
-    assert gone > 5 or not has_all_cases()
+    assert removed > 5 or not has_all_cases()
     assert back > 0 or not has_all_cases()

@@ -98,7 +98,7 @@ def test_the_latest_verdicts_are_those_of_the_order_of_time(
 
 def test_ticks_of_corrected_rows() -> None:
     """Ticks have names of their own, so they are those of the rows that are left."""
-    gone = back = 0
+    removed = back = 0
     for seed in thinned(range(12)):
         source = random.Random(seed)
         file = program(source, EVERY)
@@ -112,7 +112,7 @@ def test_ticks_of_corrected_rows() -> None:
             batches.append(one)
         every = compare_with_rows_left(file, batches, left, source, 500, restores=seed % 3 == 0)
         withdrawn, returned = withdrawn_and_back(every)
-        gone += withdrawn
+        removed += withdrawn
         back += returned
-    assert gone > 5 or not has_all_cases()
+    assert removed > 5 or not has_all_cases()
     assert back > 0 or not has_all_cases()

@@ -70,7 +70,7 @@ def test_messages_are_those_of_the_rows(
     verdicts: Any, mode: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(idle_keys, "_IDLE_KEYS", 2)
-    told: Counter[str] = Counter()
+    emitted: Counter[str] = Counter()
     for seed in range(30):
         source = random.Random(seed)
         rows = random_rows(
@@ -86,9 +86,9 @@ def test_messages_are_those_of_the_rows(
         options: dict[str, Any] = {"verdicts": verdicts, "mode": mode, "end_time": end}
         found = check_log(RULES, parts, **options).to_arrow().to_pylist()
         assert [one["message"] for one in found] == expected(rows, found), seed
-        told.update(one["policy"] for one in found if one["message"] is not None)
-    assert set(told) == set(MESSAGES) or verdicts == "first"
-    assert told
+        emitted.update(one["policy"] for one in found if one["message"] is not None)
+    assert set(emitted) == set(MESSAGES) or verdicts == "first"
+    assert emitted
 
 
 def test_keys_that_get_other_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -172,7 +172,7 @@ def expected_lines(
     }
     lines: list[str] = []
 
-    def tell(number: int, trace: tuple[str, ...], verdicts: list[Any]) -> None:
+    def emit(number: int, trace: tuple[str, ...], verdicts: list[Any]) -> None:
         if resolve:
             verdicts = monitors[number, trace][1].push(verdicts)
         row = traces[keys[number]][trace]
@@ -197,14 +197,14 @@ def expected_lines(
                 if delay is None or not monitor.pending:
                     continue
                 if time_stamp - monitor.pending[0].time_stamp > delay:
-                    tell(number, trace, monitor.advance(time_stamp))
+                    emit(number, trace, monitor.advance(time_stamp))
         clock = time_stamp
         for number, (policy, names) in enumerate(zip(asked, keys, strict=True)):
             trace = tuple(row[name] for name in names)
             traces[names].setdefault(trace, {name: row[name] for name in names})
             if (number, trace) not in monitors:
                 monitors[number, trace] = (Monitor(policy.formula, mode), Resolution())
-            tell(number, trace, monitors[number, trace][0].step(time_stamp, atoms))
+            emit(number, trace, monitors[number, trace][0].step(time_stamp, atoms))
     for number, trace in all_traces():
         assert clock is not None
         monitor = monitors[number, trace][0]
@@ -213,7 +213,7 @@ def expected_lines(
             verdicts += monitor.finish("inf")
         elif end_time == "last":
             verdicts += monitor.advance(clock + 1)
-        tell(number, trace, sorted(verdicts, key=lambda one: (one.time_stamp, one.offset)))
+        emit(number, trace, sorted(verdicts, key=lambda one: (one.time_stamp, one.offset)))
     return lines
 
 

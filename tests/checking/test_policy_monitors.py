@@ -214,8 +214,8 @@ def test_streams_are_settled_when_their_time_is_over_and_not_before() -> None:
     for clock in range(count, count + 8):
         policies.advance(clock)
         over = [k for k in range(count) if clock - k > 5]
-        told = [k for k in range(count) if clock > count and clock - 1 - k > 5]
-        expected = sorted((numbers[k], f"{k}:0 false") for k in over if k not in told)
+        emitted = [k for k in range(count) if clock > count and clock - 1 - k > 5]
+        expected = sorted((numbers[k], f"{k}:0 false") for k in over if k not in emitted)
         assert [(stream, verdict) for _, stream, verdict in taken(policies)] == expected
 
 

@@ -372,20 +372,20 @@ def test_a_live_table(clock: str, tmp_path: Path, command: Command) -> None:
     """Each line is a batch, and mtlmon latest makes of the changes what a sorted log has."""
     policies, sorted_log, changes = tmp_path / "p.mtl", tmp_path / "log.csv", tmp_path / "changes"
     policies.write_text(TABLE)
-    told = [
+    emitted = [
         (20, "20,c,x,true,false,20"),
         (30, "30,c,x,false,false,20"),
         (24, "24,c,x,false,true,900"),
     ]
     rows = table_rows(2)
-    sorted_log.write_text(csv_of(sorted([*told, *rows], key=lambda row: row[0])))
+    sorted_log.write_text(csv_of(sorted([*emitted, *rows], key=lambda row: row[0])))
     wanted = command("--end-time", "last", policies, sorted_log)
     options = ["--lateness", "9", "--clock", clock, "--end-time", "last", "--format", "csv"]
     lines: list[str | None] = []
     with Live(*options, str(policies)) as live:
         live.send(HEADER)
         for (_, row), line in zip(
-            told,
+            emitted,
             ("whole\t\t\t20:0 false", "answered\tc\t\t20:0 false", "answered\tc\t\t!20:0 true"),
             strict=True,
         ):

@@ -112,10 +112,10 @@ def test_explanations_and_reports_are_those_of_the_sorted_log(
         given = ["--verdicts", "none", "--end-time", "inf", "--time-points", by, "--explain"]
         given += [str(rules), str(log)]
         late = command("--lateness", "9s", "--report", page, *given)
-        found = told(page)
+        found = emitted(page)
         ordered = command("--sort", "--report", page, *given)
         assert (late.status, late.errors) == (ordered.status, ordered.errors)
-        assert found == told(page)
+        assert found == emitted(page)
 
 
 @pytest.mark.parametrize("form", ["jsonl", "csv"])
@@ -137,7 +137,7 @@ def test_tables_have_the_columns_of_all_keys(command: Command, tmp_path: Path, f
         assert list(map(repr, found)) == sorted(map(repr, rows))
 
 
-def told(page: Path) -> list[str]:
+def emitted(page: Path) -> list[str]:
     """What a report says of each policy: counts, violations over time, and the first of them."""
     return re.findall(
         r"(?:false|true|undecided|triggered|violating valuations) [\d,]+"

@@ -224,10 +224,10 @@ def test_atoms_with_variables_depend_on_other_rows(
         rows = conditional_rows("csv", source, 50)
         kept = rows
         if kind == "ids":
-            gone = set(source.sample(range(40), 12))
+            removed = set(source.sample(range(40), 12))
             # the rows of one time-stamp have names of their own
             rows = [f"{100 + k},{row.split(',', 1)[1]}" for k, row in enumerate(rows)]
-            kept = [row for k, row in enumerate(rows) if k not in gone]
+            kept = [row for k, row in enumerate(rows) if k not in removed]
             # a retraction goes to the key of its row
             again = [",".join(["0", "-", *row.split(",")[2:]]) for row in rows if row not in kept]
             rows = rows[:42] + again + rows[42:]
@@ -324,8 +324,8 @@ def test_answers_are_written_once_if_they_are_explained(tmp_path: Path, command:
     for form in [], ["--output-format", "jsonl"], ["--verdicts", "all"], ["--verdicts", "first"]:
         wanted = command("--lateness", 9, *form, file, log)
         assert wanted.status == 1
-        for told in "--explain", "--context=1":
-            done = command("--lateness", 9, *form, told, file, log)
+        for emitted in "--explain", "--context=1":
+            done = command("--lateness", 9, *form, emitted, file, log)
             assert (done.status, done.output) == (1, wanted.output)
             assert len(done.errors) > len(wanted.errors)
 

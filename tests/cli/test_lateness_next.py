@@ -145,7 +145,7 @@ def test_a_row_waits_again_although_its_chunk_was_cut(tmp_path: Path) -> None:
 def test_the_first_violation_is_the_earliest_of_all(tmp_path: Path, command: Command) -> None:
     file, log = tmp_path / "p.mtl", tmp_path / "log.csv"
     file.write_text("policy calm per none: v.next(2) < 9 OR NEXT[0,1] v.next() > 2\n")
-    told = 0
+    emitted = 0
     for seed in range(8):
         source = random.Random(seed)
         now, rows = 100, []
@@ -159,8 +159,8 @@ def test_the_first_violation_is_the_earliest_of_all(tmp_path: Path, command: Com
             found = command("--lateness", 6, "--verdicts", "first", *end, file, log)
             assert found.output.splitlines() == false[:1]
             assert found.status == bool(false)
-            told += bool(false)
-    assert told > 8
+            emitted += bool(false)
+    assert emitted > 8
 
 
 def test_a_row_that_waits_at_the_end_may_be_the_first(tmp_path: Path, command: Command) -> None:
@@ -197,15 +197,15 @@ def test_verdicts_become_final_as_time_goes_on(
     policies.write_text("unit s\npolicy a: v.next() > 2\n")
     log.write_text("ts,v\n" + "".join(f"{10 * k},{k % 7}\n" for k in range(500)))
     output = command("--lateness", 1000, "--verdicts", "all", policies, log).output
-    told, last = 0, 0
+    emitted, last = 0, 0
     for line in output.splitlines():
         if line.startswith("!@"):
-            told += 1
+            emitted += 1
             # a block has about 20 rows
             assert last - 1500 < int(line[2:]) <= last - 800
         else:
             last = int(line.partition("\t")[2].partition(":")[0])
-    assert told > 12
+    assert emitted > 12
 
 
 @pytest.mark.parametrize(

@@ -69,8 +69,8 @@ def test_explanations_are_those_of_the_rows_in_order(tmp_path: Path, command: Co
         done = command("--lateness", 6, "--explain", "--explain-output", reasons[0], file, log)
         wanted = command("--explain", "--explain-output", reasons[1], file, ordered)
         assert (done.status, wanted.status) == (1, 1), done.errors
-        told, expected = (with_rows(one.read_text(), tmp_path) for one in reasons)
-        assert told == expected != ""
+        emitted, expected = (with_rows(one.read_text(), tmp_path) for one in reasons)
+        assert emitted == expected != ""
         # the changelog is written once
         assert done.output.count("!@") == 1
         assert done.errors.count("too late to be checked") == (name == "plain")

@@ -142,14 +142,14 @@ def test_lines_the_first_violation_and_a_report(
         require_report(run, page)
         revised += sum("!" in line and "!@" not in line for line in lines)
 
-        told = command("--verdicts", "first", *run.options).output.splitlines()
+        emitted = command("--verdicts", "first", *run.options).output.splitlines()
         first = reference.first_of(run.said)
         names = [f"{reference.shown(run.file, name)} false" for name in first.violations]
         if first.is_open or not names:
-            assert told == []
+            assert emitted == []
         else:
-            assert len(told) == 1
-            assert told[0] in names
+            assert len(emitted) == 1
+            assert emitted[0] in names
     assert revised > 0
 
 
@@ -261,7 +261,7 @@ def program_of(source: random.Random, form: str) -> tuple[PolicyFile, list[int]]
     return file, [len(policies) - len(with_variables) + k for k in range(len(with_variables))]
 
 
-def told(lines: Sequence[str], names: Container[str]) -> dict[tuple[str, str], list[str]]:
+def emitted(lines: Sequence[str], names: Container[str]) -> dict[tuple[str, str], list[str]]:
     """What has been told of policies and not taken back, by policies and time-points."""
     found: dict[tuple[str, str], list[str]] = {}
     ever = set()
@@ -358,7 +358,7 @@ def test_parts_of_logs(
             changes = out.read_text().splitlines()
             taken, _ = judged_and_refused([(line.ts, line) for line in lines[:count]], lateness)
             in_order = [line for _, line in taken]
-            found = told(changes, names[0])
+            found = emitted(changes, names[0])
             for number in with_variables:
                 answered += require_answers(file, number, in_order, end, found)
             assert not any(found.values())

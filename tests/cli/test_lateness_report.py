@@ -74,8 +74,8 @@ def test_a_report_says_what_holds_at_the_end(seed: int, tmp_path: Path, command:
     assert changes
     assert results(page) == results(wanted_page)
     text = text_of(page)
-    told = re.findall(r"Policy (\w+): (\d+) verdicts? changed, 0 withdrawn", text)
-    assert sum(int(count) for _, count in told) == len(changes)
+    emitted = re.findall(r"Policy (\w+): (\d+) verdicts? changed, 0 withdrawn", text)
+    assert sum(int(count) for _, count in emitted) == len(changes)
     now, late_count = 0, 0
     for time, *_ in late:
         late_count += time < now
@@ -246,5 +246,5 @@ def test_a_report_says_which_messages_it_leaves_out(tmp_path: Path) -> None:
     given = ["--lateness", "5s", "--report", str(page), str(rules)]
     assert mtlmon(*given, log="@1 a\n@3 b\n@2 a\n").status == 1
     assert page.read_text().count('<p class="message">plain</p>') == 2
-    told = "The messages of policy p are left out, because the log could not be read again."
-    assert told in text_of(page)
+    emitted = "The messages of policy p are left out, because the log could not be read again."
+    assert emitted in text_of(page)

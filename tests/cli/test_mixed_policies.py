@@ -158,7 +158,7 @@ def test_rows_of_a_time_stamp_may_be_cut_by_checkpoints(tmp_path: Path, every: i
     lines[5:5] = [f"{lines[5].partition(',')[0]},p,,true,true,true"]
     given = ["--time-points", "stamp", "--verdicts", "all", "--rows"]
     out, kept = tmp_path / "out", tmp_path / "kept"
-    told = ""
+    emitted = ""
     for count in range(1, len(lines) + 1, every):
         own: list[str | Path] = [*given, "-o", out, "--checkpoint", kept, "--resume"]
         log = tmp_path / "log.csv"
@@ -167,11 +167,11 @@ def test_rows_of_a_time_stamp_may_be_cut_by_checkpoints(tmp_path: Path, every: i
         rules.write_text("\n".join([*TABLE_ATOMS, "policy few: count[0,4]() < 3", *MIXED, ""]))
         done = process(*own, rules, log)
         assert done.status in (0, 1), done.errors
-        told = done.errors
+        emitted = done.errors
     done = process(*given, rules, log)
     assert out.read_text() == done.output
     assert "left out 1 row of atoms" in done.errors
-    assert "left out 1 row of atoms" in told
+    assert "left out 1 row of atoms" in emitted
 
 
 AT_TICKS = [
@@ -534,7 +534,7 @@ def test_explanations_are_those_of_each_kind(
     command: Command, tmp_path: Path, lines: list[str]
 ) -> None:
     """They come by time-stamp; those without variables come first."""
-    told: dict[str, list[tuple[str, str]]] = {}
+    emitted: dict[str, list[tuple[str, str]]] = {}
     plain = [re.sub(r"[pqr]\([ab]\)", "", line) for line in lines]
     for name, rules in {"without": ORDINARY, "with": WITH_VARIABLES, "both": MIXED}.items():
         page = tmp_path / "explained.txt"
@@ -549,11 +549,11 @@ def test_explanations_are_those_of_each_kind(
         own = plain if name == "without" else lines
         outputs(command, tmp_path, rules, own, *given, "inf")
         parts = re.split(r"^(?=policy )", page.read_text(), flags=re.MULTILINE)
-        told[name] = [(re.findall(r"\b(\d+):\d+", one)[0], one) for one in parts if one]
-    assert told["without"]
-    assert told["with"]
-    wanted = sorted([*told["without"], *told["with"]], key=lambda one: int(one[0]))
-    assert told["both"] == wanted
+        emitted[name] = [(re.findall(r"\b(\d+):\d+", one)[0], one) for one in parts if one]
+    assert emitted["without"]
+    assert emitted["with"]
+    wanted = sorted([*emitted["without"], *emitted["with"]], key=lambda one: int(one[0]))
+    assert emitted["both"] == wanted
 
 
 def test_explanations_have_one_limit(command: Command, tmp_path: Path) -> None:

@@ -215,21 +215,21 @@ def test_operators_that_cannot_decide_are_mentioned(tmp_path: Path) -> None:
 
 def test_formulas_without_a_bound_on_time_are_mentioned(tmp_path: Path) -> None:
     slow = "ALWAYS ((EVENTUALLY[0,5] p) EQUIV q)"
-    told = "an event can take long, the more so the longer windows are"
+    emitted = "an event can take long, the more so the longer windows are"
     unbounded = (
         "mtlmon: the formula's future is unbounded: mode local works as global here; ALWAYS "
         "without a bound is never true before the end of the log: leave it out, as each "
         "time-point has a verdict of its own, or add --end-time inf if nothing follows\n"
     )
-    line = f"mtlmon: {told}, and nothing bounds the time (see --explain-formula)\n"
+    line = f"mtlmon: {emitted}, and nothing bounds the time (see --explain-formula)\n"
     assert mtlmon("-e", slow, log="@1 p q\n").errors == unbounded + line
     assert mtlmon("--mode", "global", "-e", slow, log="@1 p q\n").errors == ""
-    assert mtlmon("--explain-formula", "-e", slow).output.endswith(f"  time         {told}\n")
-    assert told not in mtlmon("--explain-formula", "-e", "ALWAYS[0,9] EVENTUALLY[0,5] p").output
+    assert mtlmon("--explain-formula", "-e", slow).output.endswith(f"  time         {emitted}\n")
+    assert emitted not in mtlmon("--explain-formula", "-e", "ALWAYS[0,9] EVENTUALLY[0,5] p").output
     policies = tmp_path / "policies.mtl"
     policies.write_text(f"policy fine: p\npolicy slow: {slow}\n", encoding="utf-8")
-    assert f"mtlmon: of slow: {told}, and" in mtlmon(str(policies), log="@1 p q\n").errors
-    assert told in mtlmon("check-policy", str(policies)).output
+    assert f"mtlmon: of slow: {emitted}, and" in mtlmon(str(policies), log="@1 p q\n").errors
+    assert emitted in mtlmon("check-policy", str(policies)).output
 
 
 def test_progress_needs_a_terminal() -> None:

@@ -68,7 +68,7 @@ def test_killed_runs_write_what_an_undisturbed_one_does(name: str, tmp_path: Pat
     assert answers
 
 
-def told(errors: str) -> list[str]:
+def emitted(errors: str) -> list[str]:
     """What the command says but for which policies are not split."""
     return [line for line in without_speed(errors) if "runs in one slice" not in line]
 
@@ -102,7 +102,7 @@ def test_killed_runs_go_on_with_other_slices(name: str, tmp_path: Path) -> None:
     assert done.status == expected.status
     if name != "first":
         # slices take in whole blocks, so counts may go on behind the first violation
-        assert told(done.errors) == told(expected.errors)
+        assert emitted(done.errors) == emitted(expected.errors)
     assert sorted(tmp_path.iterdir()) == [checkpoint, log, output, rules]
 
 

@@ -125,17 +125,17 @@ def test_a_later_run_goes_on(tmp_path: Path, rules: list[str], form: str) -> Non
     log = text_log(tmp_path, 7)[0] if form == "text" else tables(tmp_path, 7)[0][0]
     lines = log.read_text().splitlines()
     given = ["--rows", "--on-error", "skip", "--verdicts", "all", "--explain", str(file), str(log)]
-    told = ""
+    emitted = ""
     for count in (20, len(lines)):
         log.write_text("\n".join([*lines[:count], ""]))
         done = mtlmon("--checkpoint", str(kept), "--resume", "-o", str(out), *given)
         assert done.status in (0, 1), done.errors
-        told = done.errors
+        emitted = done.errors
     whole = mtlmon(*given)
     assert out.read_text() == whole.output
     places = re.findall(r"^at (.*)$", whole.errors, flags=re.MULTILINE)
     assert places
-    assert re.findall(r"^at (.*)$", told, flags=re.MULTILINE) == places
+    assert re.findall(r"^at (.*)$", emitted, flags=re.MULTILINE) == places
     without = [one for one in given if one != "--rows"]
     done = mtlmon("--checkpoint", str(kept), "--resume", "-o", str(out), *without)
     assert done.status == 2

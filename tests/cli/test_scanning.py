@@ -110,7 +110,7 @@ class Run:
             (work.head.names(), self.monitor.scanner.absent) if work.is_complete else (),
         )
 
-    def told(self) -> tuple[Any, ...]:
+    def emitted(self) -> tuple[Any, ...]:
         return self.text, self.error, self.counts
 
 
@@ -140,7 +140,7 @@ def test_same_lines_and_counts(name: str, options: str, tmp_path: Path) -> None:
         expected = Run(log, FORMULAS[name], None, mode=mode, **OPTIONS[options])
         for scans_from, block, batch in (0, 1 << 18, 1), (1, 3000, 3), (4000, 999, 64), (0, 7, 2):
             run = Run(log, FORMULAS[name], scans_from, block, batch, mode, **OPTIONS[options])
-            assert run.told() == expected.told()
+            assert run.emitted() == expected.emitted()
 
 
 @pytest.mark.parametrize("atoms", [70, 9000])
@@ -152,7 +152,7 @@ def test_letters_of_several_words(atoms: int, tmp_path: Path) -> None:
     log.write_text("".join(lines))
     formula = " OR ".join(names)
     expected = Run(log, formula, None)
-    assert Run(log, formula, 0, 5000, 2).told() == expected.told()
+    assert Run(log, formula, 0, 5000, 2).emitted() == expected.emitted()
 
 
 @pytest.mark.parametrize("skips", [False, True])
@@ -168,7 +168,7 @@ def test_errors_anywhere(bad: bytes, skips: bool, tmp_path: Path) -> None:
         assert (expected.error == "") == skips
         for block, batch in (1 << 18, 1), (1 << 18, 2), (500, 1), (5, 1):
             run = Run(log, FORMULAS["f2"], 0, block, batch, skip_errors=skips)
-            assert run.told() == expected.told()
+            assert run.emitted() == expected.emitted()
 
 
 def test_a_bad_last_line(tmp_path: Path) -> None:
@@ -177,20 +177,20 @@ def test_a_bad_last_line(tmp_path: Path) -> None:
     log.write_bytes(b"".join(some_lines(300, 2)) + b"nothing")
     expected = Run(log, "p", None)
     assert expected.error.startswith("log:301:1: ")
-    assert Run(log, "p", 0, 64).told() == expected.told()
+    assert Run(log, "p", 0, 64).emitted() == expected.emitted()
 
 
 @pytest.mark.parametrize("text", [b"", b"\n\n# nothing\n", b"@1 p", b"@1 p\n"])
 def test_almost_no_log(text: bytes, tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_bytes(text)
-    assert Run(log, "p", 0).told() == Run(log, "p", None).told()
+    assert Run(log, "p", 0).emitted() == Run(log, "p", None).emitted()
 
 
 def test_long_lines(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_bytes(b"@1 p\n@2 " + b"x" * 3_000_000 + b" p\n@3" + b" q" * 70_000 + b"\n@4 p\n")
-    assert Run(log, "p", 0).told() == Run(log, "p", None).told()
+    assert Run(log, "p", 0).emitted() == Run(log, "p", None).emitted()
 
 
 def test_the_first_violation_ends_the_reading(long_log: Path) -> None:
@@ -419,22 +419,22 @@ def test_no_processor_is_idle(long_log: Path) -> None:
     script = "import os; from mtlmon.support.processors import *; print({})"
     first = min(os.sched_getaffinity(0))
 
-    def told(what: str, setting: str = "") -> str:
+    def emitted(what: str, setting: str = "") -> str:
         text = f"{setting}{script.format(what)}"
         return subprocess.run(
             [sys.executable, "-c", text], capture_output=True, check=True, env=environment()
         ).stdout.decode()
 
     alone = f"import os; os.sched_setaffinity(0, {{{first}}}); "
-    assert told("processor_count()", alone) == "1\n"
-    assert told("has_idle_processor()", alone) == "False\n"
-    assert told("processor_count()") == f"{len(os.sched_getaffinity(0))}\n"
+    assert emitted("processor_count()", alone) == "1\n"
+    assert emitted("has_idle_processor()", alone) == "False\n"
+    assert emitted("processor_count()") == f"{len(os.sched_getaffinity(0))}\n"
     busy = [
         subprocess.Popen([sys.executable, "-c", "while True: pass"])
         for _ in range(2 * (os.cpu_count() or 1))
     ]
     try:
-        wait_until(lambda: told("has_idle_processor()") == "False\n")
+        wait_until(lambda: emitted("has_idle_processor()") == "False\n")
         done = mtlmon("--threads", "1", "-e", "p", str(long_log))
         assert mtlmon("-e", "p", str(long_log)) == done
     finally:

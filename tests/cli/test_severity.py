@@ -101,8 +101,8 @@ def test_columns(command: Command, tmp_path: Path, options: list[str]) -> None:
         for one in found:
             assert list(one)[-2:] == ["severity", "text"]
             assert one["severity"] == {"a": "high", "b": "low", "c": None}[str(one["policy"])]
-            is_told = one["policy"] == "a" and one["verdict"] is False
-            assert one["text"] == ("no 'p', é" if is_told else None)
+            is_emitted = one["policy"] == "a" and one["verdict"] is False
+            assert one["text"] == ("no 'p', é" if is_emitted else None)
         rows = cells(command("--output-format", "csv", *options, rules, *given))
         assert [
             {

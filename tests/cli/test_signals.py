@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 # says when the interpreter has started, whose own start is not the command's
-TOLD = (
+EMITTED = (
     "import os, sys; sys.argv[0] = 'mtlmon'; os.write(2, b'.'); "
     "from mtlmon.cli import main; sys.exit(main())"
 )
@@ -58,7 +58,7 @@ def started(*options: str, under: Sequence[str] = ()) -> Iterator[subprocess.Pop
     under: a command that runs it.
     """
     with subprocess.Popen(
-        [*under, sys.executable, "-c", TOLD, *options],
+        [*under, sys.executable, "-c", EMITTED, *options],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,

@@ -79,16 +79,16 @@ def test_streams_that_go_and_come_back_have_any_numbers(formula: str) -> None:
     assert numbers.tolist() == list(range(12))
     time = 0
     for _ in range(40):
-        gone = np.array(sorted(source.sample(range(12), source.randrange(6))), np.int64)
-        snapshot = together.snapshot(numbers[gone])
+        removed = np.array(sorted(source.sample(range(12), source.randrange(6))), np.int64)
+        snapshot = together.snapshot(numbers[removed])
         if source.random() < 0.5:
             other = KeyedMonitors(formula, own_clocks=True)
             other.restore(snapshot)
-            snapshot = other.snapshot(np.arange(len(gone), dtype=np.uint32))
-        together.drop(numbers[gone])
+            snapshot = other.snapshot(np.arange(len(removed), dtype=np.uint32))
+        together.drop(numbers[removed])
         # streams without an event take some of the free numbers, and the next ones
         new = np.frombuffer(together.add(source.randrange(8)), np.uint32)
-        numbers[gone] = np.frombuffer(together.restore(snapshot), np.uint32)
+        numbers[removed] = np.frombuffer(together.restore(snapshot), np.uint32)
         assert len({*numbers.tolist(), *new.tolist()}) == 12 + len(new)
         together.drop(new)
         time += source.choice([0, 1, 5])

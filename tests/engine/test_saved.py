@@ -34,7 +34,7 @@ PENDING = "ALWAYS[0,9] (p IMPLIES EVENTUALLY[2,5] q)"
 MIXED = "EVENTUALLY[0,6] ((EVENTUALLY[1,4] p) EQUIV (q UNTIL[0,5] NEXT[0,2] p))"
 
 
-def go_on(monitor: Monitor, step: Step) -> list[Verdict]:
+def resume(monitor: Monitor, step: Step) -> list[Verdict]:
     if isinstance(step, Advance):
         return monitor.advance(step.time_stamp)
     return monitor.step(step.time_stamp, step.atoms)
@@ -43,7 +43,7 @@ def go_on(monitor: Monitor, step: Step) -> list[Verdict]:
 def after(program: Program, mode: Mode, steps: Trace) -> Monitor:
     monitor = Monitor(program, mode)
     for step in steps:
-        go_on(monitor, step)
+        resume(monitor, step)
     return monitor
 
 
@@ -141,7 +141,7 @@ def test_equal_states_answer_alike(
             continue
         assert one.pending == other.pending
         for step in following:
-            assert go_on(one, step) == go_on(other, step)
+            assert resume(one, step) == resume(other, step)
             assert SavedState(one).is_state_of(other)
         assert one.finish("inf") == other.finish("inf")
 

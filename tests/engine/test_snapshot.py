@@ -43,7 +43,7 @@ def events(source: random.Random, count: int) -> list[tuple[int, list[str]]]:
     return made
 
 
-def go_on(monitor: Monitor, rest: list[tuple[int, list[str]]]) -> list[str]:
+def resume(monitor: Monitor, rest: list[tuple[int, list[str]]]) -> list[str]:
     verdicts = [str(verdict) for verdict in monitor(rest)]
     counters = monitor.counters
     counted = [counters[name] for name in ("events", "true", "false", "pending", "peak_pending")]
@@ -63,7 +63,7 @@ def test_any_formula_at_any_event(formula: Formula, mode: Any, data: st.DataObje
     snapshot = monitor.snapshot()
     other.restore(snapshot)
     assert other.snapshot() == snapshot
-    assert go_on(monitor, log[cut:]) == go_on(other, log[cut:])
+    assert resume(monitor, log[cut:]) == resume(other, log[cut:])
 
 
 @given(
@@ -135,7 +135,7 @@ def test_after_time_has_passed_its_end() -> None:
 @pytest.mark.parametrize("mode", MODES)
 def test_at_every_event(formula: str, mode: Any) -> None:
     log = events(random.Random(formula), 60)
-    expected = go_on(Monitor(formula, mode), log)
+    expected = resume(Monitor(formula, mode), log)
     snapshot = Monitor(formula, mode).snapshot()
     written = []
     for event in log:
@@ -144,7 +144,7 @@ def test_at_every_event(formula: str, mode: Any) -> None:
         written += [str(verdict) for verdict in monitor.step(*event)]
         snapshot = monitor.snapshot()
     monitor.restore(snapshot)
-    assert written + go_on(monitor, []) == expected
+    assert written + resume(monitor, []) == expected
 
 
 def test_the_same_bytes_from_both_back_ends() -> None:
@@ -301,8 +301,8 @@ def test_a_forged_snapshot_cannot_break_the_monitor(formula: str) -> None:
         twin.restore(accepted)
         assert twin.snapshot() == accepted
         try:
-            assert go_on(monitor, []) == go_on(twin, [])
+            assert resume(monitor, []) == resume(twin, [])
         except MtlmonError as error:
             # counts beyond 64 bits and the like, the same for both
             with pytest.raises(type(error)):
-                go_on(twin, [])
+                resume(twin, [])

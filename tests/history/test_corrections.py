@@ -103,8 +103,8 @@ def test_a_retraction_that_is_as_late_as_can_be_meets_a_row_that_waits(by_id: bo
         history.retract(id="e10")
     else:
         history.retract(10, {"p"})
-    told = [str(line) for line in [*history.push([30], [0]), *history.finish()]]
-    assert [line for line in told if "@" not in line] == ["12:0 true", "15:0 true", "30:0 true"]
+    emitted = [str(line) for line in [*history.push([30], [0]), *history.finish()]]
+    assert [line for line in emitted if "@" not in line] == ["12:0 true", "15:0 true", "30:0 true"]
 
 
 @settings(max_examples=60)
@@ -178,19 +178,19 @@ def test_a_retracted_event_has_never_come() -> None:
             letters = source.integers(0, 4, 400).astype(np.uint64)
             if formula.count("q") == 0 or formula == "ONCE q":
                 letters &= np.uint64(1)
-            gone = source.random(400) < 0.2
+            removed = source.random(400) < 0.2
             kept = History(formula, lateness=None)
             history = History(formula, lateness=None, _spacing=spacing)
             order = np.argsort(stamps + 30 * (source.random(400) < 0.2), kind="stable")
-            staying = order[~gone[order]]
+            staying = order[~removed[order]]
             kept.push(stamps[staying], letters[staying])
             for start in range(0, 400, 37):
                 part = order[start : start + 37]
                 history.push(stamps[part], letters[part], ids=part)
-            told = {str(verdict).split()[0] for verdict in history.latest()}
+            emitted = {str(verdict).split()[0] for verdict in history.latest()}
             withdrawn = set()
             for start in range(0, 400, 50):
-                places = np.flatnonzero(gone[start : start + 50]) + start
+                places = np.flatnonzero(removed[start : start + 50]) + start
                 changes = history.push(
                     np.zeros(len(places), np.int64),
                     np.zeros(len(places), np.uint64),
@@ -198,10 +198,10 @@ def test_a_retracted_event_has_never_come() -> None:
                     operations=["-"] * len(places),
                 )
                 withdrawn |= {f"{time}:{offset}" for time, offset in changes.withdrawn}
-            assert history.counters["retracted"] == gone.sum()
-            assert history.counters["ids"] == 400 - gone.sum()
+            assert history.counters["retracted"] == removed.sum()
+            assert history.counters["ids"] == 400 - removed.sum()
             assert len(withdrawn) > 50
-            assert withdrawn <= told
+            assert withdrawn <= emitted
             names = [str(verdict).split()[0] for verdict in history.latest()]
             assert not withdrawn & set(names)
             found = values_in_order(history)
@@ -424,15 +424,18 @@ def test_retractions_of_one_batch_come_in_any_order(order: str) -> None:
     letters = [source.choice([0b00, 0b01, 0b01, 0b10]) for _ in range(400)]
     stamps = list(range(400))
     names = [f"i{stamp}" for stamp in stamps]
-    gone = source.sample(stamps, 40)
+    removed = source.sample(stamps, 40)
     if order != "any":
-        gone.sort(reverse=order == "down")
+        removed.sort(reverse=order == "down")
     history = History("p IMPLIES EVENTUALLY[0,2] q", lateness=1000)
     history.push(stamps, letters, ids=names)
     history.push(
-        [0] * len(gone), [0] * len(gone), ids=[names[k] for k in gone], operations=["-"] * len(gone)
+        [0] * len(removed),
+        [0] * len(removed),
+        ids=[names[k] for k in removed],
+        operations=["-"] * len(removed),
     )
-    kept = [stamp for stamp in stamps if stamp not in gone]
+    kept = [stamp for stamp in stamps if stamp not in removed]
     ordered = History("p IMPLIES EVENTUALLY[0,2] q", lateness=1000)
     ordered.push(kept, [letters[stamp] for stamp in kept])
     assert list(map(str, history.latest())) == list(map(str, ordered.latest()))

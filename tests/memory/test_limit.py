@@ -255,7 +255,7 @@ def test_monitors_of_keys_give_up_what_they_can_do_without() -> None:
     clock = 0
     expected = 0
 
-    def go_on(count: int) -> None:
+    def resume(count: int) -> None:
         nonlocal clock, expected
         times, held = [], []
         numbers = [source.randrange(len(apart)) for _ in range(count)]
@@ -270,7 +270,7 @@ def test_monitors_of_keys_give_up_what_they_can_do_without() -> None:
             events.add_bytes(place, np.array([name in names for names in held]))
         policies.feed([events], np.array(numbers, np.uint32))
 
-    go_on(150)
+    resume(150)
     policies.check()
     before = memory.held
     counters = monitors.counters
@@ -281,7 +281,7 @@ def test_monitors_of_keys_give_up_what_they_can_do_without() -> None:
     assert monitors.counters["compactions"] == counters["compactions"] + 1
     assert monitors.counters["table_flushes"] == counters["table_flushes"] + 1
     memory.limit = None
-    go_on(150)
+    resume(150)
     assert len(policies.verdicts) == expected
     for number, monitor in enumerate(apart):
         assert monitors.pending(number) == monitor.pending

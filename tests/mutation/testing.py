@@ -73,9 +73,9 @@ def run_tests(
     assert runner.stdout is not None
     runner.stdin.write(json.dumps(asked) + "\n")
     runner.stdin.flush()
-    told: dict[str, Any] = json.loads(runner.stdout.readline())
-    outcome = _outcome(told["status"], told["is_late"], told["output"])
-    return Run(outcome, told["by"], told["used"], told["output"])
+    emitted: dict[str, Any] = json.loads(runner.stdout.readline())
+    outcome = _outcome(emitted["status"], emitted["is_late"], emitted["output"])
+    return Run(outcome, emitted["by"], emitted["used"], emitted["output"])
 
 
 @cache

@@ -103,8 +103,8 @@ def test_messages(text: str, wanted: list[tuple[int, str | None]]) -> None:
 
 def test_messages_leave_the_formula_as_it_is() -> None:
     plain = parse_policies("policy p: ok IMPLIES up").policies[0]
-    told = parse_policies('policy p: ok IMPLIES up message "{x}"').policies[0]
-    assert told.formula == plain.formula
+    emitted = parse_policies('policy p: ok IMPLIES up message "{x}"').policies[0]
+    assert emitted.formula == plain.formula
 
 
 @pytest.mark.parametrize(

@@ -140,7 +140,7 @@ def state_after(
     present: dict[str, _Admitted] = {}
     waiting: dict[str, tuple[int, int]] = {}
     waiting_rows: list[tuple[Insert, int]] = []
-    gone: set[int] = set()
+    removed: set[int] = set()
     refused: list[int] = []
     unmatched = duplicates = 0
     for place, arrival in enumerate(arrivals):
@@ -155,14 +155,14 @@ def state_after(
             elif _is_late(meant.insert, so_far, lateness, clock):
                 refused.append(place)
             else:
-                gone.add(present.pop(arrival.id).place)
+                removed.add(present.pop(arrival.id).place)
         if isinstance(arrival, EqualRetraction):
             wanted = Insert(*arrival)
-            equal = [e.place for e in admitted if e.insert == wanted and e.place not in gone]
+            equal = [e.place for e in admitted if e.insert == wanted and e.place not in removed]
             if _is_late(wanted, so_far, lateness, clock):
                 refused.append(place)
             elif equal:
-                gone.add(equal[-1])
+                removed.add(equal[-1])
             else:
                 waiting_rows.append((wanted, _now(so_far, None)))
         for name, (_, since) in list(waiting.items()):
@@ -186,7 +186,7 @@ def state_after(
             if _is_late(known.insert, so_far, lateness, clock):
                 refused.append(place)
                 continue
-            gone.add(known.place)
+            removed.add(known.place)
         offset = sum(
             (e.insert.time_stamp, e.insert.key) == (arrival.time_stamp, arrival.key)
             for e in admitted
@@ -195,30 +195,30 @@ def state_after(
         admitted.append(event)
         if arrival.id is not None:
             if waiting.pop(arrival.id, None) is not None:
-                gone.add(place)
+                removed.add(place)
             else:
                 present[arrival.id] = event
         else:
             for row in waiting_rows:
                 if row[0] == arrival:
                     waiting_rows.remove(row)
-                    gone.add(place)
+                    removed.add(place)
                     break
     keys = sorted({event.insert.key for event in admitted})
     verdicts: dict[Name, Verdict | None] = {}
     end = _now(arrivals, None) if end_time == "last" and arrivals else end_time
     for key in keys:
-        mine = [e for e in admitted if e.insert.key == key and e.place not in gone]
+        mine = [e for e in admitted if e.insert.key == key and e.place not in removed]
         verdicts |= _judged(key, mine, _advances(arrivals), judge, end)
     if end_time is not None:
         unmatched += len(waiting) + len(waiting_rows)
     return State(
         verdicts,
-        frozenset((e.insert.key, e.point) for e in admitted if e.place in gone),
+        frozenset((e.insert.key, e.point) for e in admitted if e.place in removed),
         tuple(refused),
         unmatched,
         duplicates,
-        _final_below(arrivals, admitted, gone, lateness, judge, clock, end_time, equality),
+        _final_below(arrivals, admitted, removed, lateness, judge, clock, end_time, equality),
     )
 
 
@@ -272,7 +272,7 @@ def _advances(arrivals: Sequence[Arrival]) -> list[tuple[int, Advance]]:
 def _final_below(
     arrivals: Sequence[Arrival],
     admitted: Sequence[_Admitted],
-    gone: set[int],
+    removed: set[int],
     lateness: int | None,
     judge: Judge,
     clock: Clock,
@@ -292,7 +292,7 @@ def _final_below(
     for key in keys:
         now = _now(arrivals, key if clock == "key" else None)
         admits_from = 0 if lateness is None else max(0, now - lateness)
-        mine = [e for e in admitted if e.insert.key == key and e.place not in gone]
+        mine = [e for e in admitted if e.insert.key == key and e.place not in removed]
         old = [e for e in mine if e.insert.time_stamp < admits_from]
         staying = [e.insert for e in mine if e in old or not (e.insert.id or equality)]
         times = [event.time_stamp for event in staying]

@@ -96,12 +96,12 @@ def states(
             if end is None:
                 known = [event for event in own if event.time_stamp < known_below]
             rest = iter(letters(looking, known))
-            told = [
+            emitted = [
                 Event(step.time_stamp, next(rest)) if isinstance(step, Event) else step
                 for step in steps
                 if not isinstance(step, Event) or end is not None or step.time_stamp < known_below
             ]
-            return [*judge(told, end_of_log), *[None] * (len(own) - len(known))]
+            return [*judge(emitted, end_of_log), *[None] * (len(own) - len(known))]
 
         return state_after(arrivals, lateness, judged, "all", end, equality=equality)
 

@@ -88,7 +88,7 @@ class LaterProgram:
         self.rows.append(_Row(len(self.rows), time_stamp, trace, found))
         return True
 
-    def gone(self, *, is_end: bool) -> list[Gone]:
+    def removed(self, *, is_end: bool) -> list[Gone]:
         """The rows that have gone, in order; at the end of the log, the others come last."""
         known: list[tuple[int, int]] = []
         waiting: list[int] = []

@@ -59,7 +59,7 @@ class Block(NamedTuple):
     last: int
 
 
-class Told(NamedTuple):
+class Emitted(NamedTuple):
     """What a block tells others of the operands of one operator: true, false or not known.
 
     Attributes:
@@ -216,21 +216,21 @@ class LocalEvaluator:
         if is_step:
             if not others:
                 return unread
-            told = self.told(formula, others[0])
-            return every([abs(others[0].time_stamp - time) in interval, told.left])
+            emitted = self.emitted(formula, others[0])
+            return every([abs(others[0].time_stamp - time) in interval, emitted.left])
         result: Truth = False
         leads: Truth = True
         for other in others:
             distance = abs(other.time_stamp - time)
             if result is True or leads is False or _is_beyond(distance, interval):
                 return result
-            told = self.told(formula, other)
+            emitted = self.emitted(formula, other)
             if distance in interval:
-                result = some([result, every([leads, told.right])])
-            leads = every([leads, told.left])
+                result = some([result, every([leads, emitted.right])])
+            leads = every([leads, emitted.left])
         return some([result, every([leads, unread])])
 
-    def told(self, formula: Formula, block: Block) -> Told:
+    def emitted(self, formula: Formula, block: Block) -> Emitted:
         """What a block tells of an operator's operands."""
         true, _ = self.unknowns(block)
         operands = [self.columns[block.time_stamp][operand] for operand in formula.operands]
@@ -240,14 +240,14 @@ class LocalEvaluator:
 
         match formula.operator, operands:
             case ops.PREVIOUS, [f]:
-                return Told(known(f[-1]), None)
+                return Emitted(known(f[-1]), None)
             case ops.NEXT, [f]:
-                return Told(known(f[0]), None)
+                return Emitted(known(f[0]), None)
             case ops.SINCE, [f, g]:
-                return Told(known(_throughout(f, true)), known(_unfolded(f, g, True, 0)[-1]))
+                return Emitted(known(_throughout(f, true)), known(_unfolded(f, g, True, 0)[-1]))
             case ops.UNTIL, [f, g]:
                 witness = _unfolded(f[::-1], g[::-1], True, 0)[-1]
-                return Told(known(_throughout(f, true)), known(witness))
+                return Emitted(known(_throughout(f, true)), known(witness))
         raise AssertionError(f"{formula} is not folded")
 
     def unread(self, formula: Formula, time: int) -> Truth:

@@ -247,13 +247,13 @@ def _of_waiting_rows(
     for row, trace in zip(log.rows, traces, strict=True):
         assert program.row(row["ts"], trace, dict(row)), "an integer overflows"
     # only where no row follows do those go that wait for one
-    gone = program.gone(is_end=log.end == "inf")
+    removed = program.removed(is_end=log.end == "inf")
     # rows of a trace go in order
     points = []
     waiting = {}
     for trace in set(traces):
         own = [name for name, other in zip(names, traces, strict=True) if other == trace]
-        mine = [one for one in gone if one.trace == trace]
+        mine = [one for one in removed if one.trace == trace]
         points += [_Point(trace, name, one.values) for name, one in zip(own, mine, strict=False)]
         waiting[trace] = own[len(mine) :]
     return points, waiting

@@ -150,17 +150,17 @@ def test_a_history(
     options: dict[str, Any] = {"verdicts": "all", "ids": True, "_spacing": spacing}
     options |= {"lateness": bounds[0], "wait": bounds[1]}
     history = RelationalHistory(text, **options)
-    told: set[Named] = set()
+    emitted: set[Named] = set()
     kept: list[tuple[int, Any, str, bool]] = []
 
     def take(changes: Any) -> None:
         for operation, answer in changes:
             if operation == "delete":
-                told.remove(named(answer))
+                emitted.remove(named(answer))
             else:
-                assert named(answer) not in told
-                told.add(named(answer))
-        assert {named(one) for one in history.latest()} <= told
+                assert named(answer) not in emitted
+                emitted.add(named(answer))
+        assert {named(one) for one in history.latest()} <= emitted
 
     try:
         for number, event in enumerate(events):
@@ -196,7 +196,7 @@ def test_a_history(
             wanted |= expected(formula, log, key, [name for name, _ in alive], is_find=is_find)
         except FormulaError:
             assume(False)
-    assert sorted(told) == sorted(wanted)
+    assert sorted(emitted) == sorted(wanted)
 
 
 _READS = 'key ip\natom read(f) = what = "read"\natom open(f) = what = "open"\n'
@@ -299,7 +299,7 @@ def test_forged_names_are_refused(kind: str) -> None:
             return RelationalMonitor(text, verdicts="all")
         return RelationalHistory(text, lateness=4, wait=2, ids=True, verdicts="all")
 
-    def go_on(one: Any, first: int) -> None:
+    def resume(one: Any, first: int) -> None:
         for time in range(first, first + 9):
             rows, key = {"read": [("x",)]}, {"ip": "ab"[time % 2]}
             if kind == "monitor":
@@ -310,7 +310,7 @@ def test_forged_names_are_refused(kind: str) -> None:
             one.latest()
 
     old = made()
-    go_on(old, 0)
+    resume(old, 0)
     snapshot = old.snapshot()
     refused = 0
     for _ in range(300):
@@ -321,7 +321,7 @@ def test_forged_names_are_refused(kind: str) -> None:
             refused += 1
             continue
         try:
-            go_on(new, 9)
+            resume(new, 9)
             new.snapshot()
             new.finish(*["inf"] * (kind == "history"))
         except MtlmonError:

@@ -25,7 +25,7 @@ _DECLARED = "atom p(x: int)\natom q(x: int, y: int)\n"
 _TYPES = dict.fromkeys("xyzn", int)
 
 
-class Told(NamedTuple):
+class Emitted(NamedTuple):
     """What an explanation says of a conjunct: each row with the number of its time-point."""
 
     formula: str
@@ -35,7 +35,7 @@ class Told(NamedTuple):
 
 def explained(
     file: PolicyFile, log: Log, violations: list[Violation], keys: tuple[int, ...]
-) -> list[list[Told]]:
+) -> list[list[Emitted]]:
     """Explain violations; the keys are those of the time-points, if the file's policy has one."""
 
     def read(plan: Plan, points: PointBlock) -> Iterator[None]:
@@ -57,7 +57,7 @@ def explained(
     found = []
     explainer = Explainer(file, analyse(file), read, "inf", most_rows=None)
     for one in explainer.explain(violations):
-        told = []
+        emitted = []
         for reason in one.reasons:
             rows = []
             for evidence in reason.evidence:
@@ -69,8 +69,8 @@ def explained(
                         for row in evidence.rows
                     )
                 )
-            told.append(Told(reason.formula, reason.holds, tuple(rows)))
-        found.append(told)
+            emitted.append(Emitted(reason.formula, reason.holds, tuple(rows)))
+        found.append(emitted)
     return found
 
 
@@ -99,13 +99,13 @@ def agree(text: str, given_log: KeyedLog) -> None:
             continue
         expected = [
             [
-                told._replace(
+                emitted._replace(
                     rows=tuple(
                         tuple((points[number], name, row) for number, name, row in own)
-                        for own in told.rows
+                        for own in emitted.rows
                     )
                 )
-                for told in one
+                for emitted in one
             ]
             for one in explained(file, part, alone, ())
         ]

@@ -61,7 +61,7 @@ def test_batches(node: a.Node, tables: Any, marks: list[int], early: int, saved:
             running = Query(node, SCHEMAS)
             running.restore(snapshot)
         answers.append(running.push(batch, mark))
-        assert found(pa.concat_tables(answers)) == told(node, tables, mark)
+        assert found(pa.concat_tables(answers)) == emitted(node, tables, mark)
     rest = {
         name: table_of([one for one in records if arrives(one[0], marks, early) == len(marks)])
         for name, records in tables.items()
@@ -71,7 +71,7 @@ def test_batches(node: a.Node, tables: Any, marks: list[int], early: int, saved:
     assert found(pa.concat_tables(answers)) == found(whole)
 
 
-def told(node: a.Node, tables: Any, mark: int) -> Any:
+def emitted(node: a.Node, tables: Any, mark: int) -> Any:
     """The records that are told by a watermark: those that have ended, in order of their starts,
     up to the first one that may go on.
     """

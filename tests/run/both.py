@@ -50,7 +50,7 @@ def check_both(policies: Path, log: Path, *arguments: str) -> list[dict[str, Any
     remarks = [in_python(line) for line in done.errors.splitlines()]
     _, keywords = keywords_of(arguments)
     answers: list[dict[str, Any]] = []
-    told: list[str] = []
+    emitted: list[str] = []
     status = 2
     run = None
     try:
@@ -59,15 +59,18 @@ def check_both(policies: Path, log: Path, *arguments: str) -> list[dict[str, Any
             answers.append(dict(answer))
         status = run.status if run.status is not None else -1
     except mtlmon.MtlmonError as error:
-        told = [in_python(str(error))]
-    told = [*(run.messages if run else []), *told]
+        emitted = [in_python(str(error))]
+    emitted = [*(run.messages if run else []), *emitted]
     assert [_plain(one) for one in answers] == [_plain(one) for one in written]
     wanted = _lines([one.removeprefix("mtlmon: ") for one in remarks])
     if status == 2 and wanted:
         # the command advises behind a line that cannot be read
-        assert "\n".join(wanted).startswith("\n".join(_lines(told)).split("\n")[0]), (told, wanted)
-        told, wanted = [], []
-    assert _lines(told) == wanted
+        assert "\n".join(wanted).startswith("\n".join(_lines(emitted)).split("\n")[0]), (
+            emitted,
+            wanted,
+        )
+        emitted, wanted = [], []
+    assert _lines(emitted) == wanted
     assert status == done.status
     return written
 

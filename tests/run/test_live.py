@@ -135,8 +135,8 @@ def test_answers_are_those_of_check(number: int) -> None:
         assert rows
         assert sorted_rows(found) == sorted_rows(rows)
         assert run.status == wanted.status
-        told = [one.replace("<RecordBatchReader>", "<rows>") for one in wanted.messages]
-        assert run.messages == told
+        emitted = [one.replace("<RecordBatchReader>", "<rows>") for one in wanted.messages]
+        assert run.messages == emitted
 
 
 @pytest.mark.parametrize("number", range(len(IN_ORDER) + len(LATE)))
@@ -528,16 +528,16 @@ def test_threads_wait_for_each_other() -> None:
 
 
 def test_a_call_within_a_call_is_refused() -> None:
-    told: list[str] = []
+    emitted: list[str] = []
 
     def late(rows: bytes) -> None:
         with pytest.raises(mtlmon.InUseError) as caught:
             run.feed({"ts": 9, "p": True})
-        told.append(str(caught.value))
+        emitted.append(str(caught.value))
 
     run = mtlmon.live("p", wait=1, late=late)
     run.feed([{"ts": 5, "p": True}, {"ts": 1, "p": True}])
-    assert len(told) == 1
+    assert len(emitted) == 1
     assert len(run.end()) == 1
 
 

@@ -63,25 +63,25 @@ def test_both_ways_say_the_same(rules: Path, asked: str) -> None:
     paths = [str(rules.with_name(one)) for one in logs]
     rest = asked.split()[len(files) :]
     done = command("query", *rest, str(rules), relation, *paths)
-    told: list[str] = []
+    emitted: list[str] = []
     records: list[dict[str, Any]] = []
     try:
         found = mtlmon.query(rules, relation, paths, **keywords)
-        records, told = found.to_pylist(), found.messages
+        records, emitted = found.to_pylist(), found.messages
     except mtlmon.MtlmonError as error:
-        told = [str(error)]
+        emitted = [str(error)]
         assert done.status == 2
     written = [json.loads(line) for line in done.output.splitlines()]
     assert records == written
     wanted = in_python(done.errors.removeprefix("mtlmon: ").strip())
     if "--csv-safe" in asked:
         # a program has the records, where the command has JSON lines
-        assert told == ["csv_safe is for answers in a file: add output=PATH"]
+        assert emitted == ["csv_safe is for answers in a file: add output=PATH"]
         assert wanted.startswith("csv_safe is for CSV: add output_format='csv'")
     elif "--max-memory" in asked:
-        assert "".join(told).replace("max_memory=", "max_memory") == wanted
+        assert "".join(emitted).replace("max_memory=", "max_memory") == wanted
     else:
-        assert "\n".join(told) == wanted
+        assert "\n".join(emitted) == wanted
 
 
 def test_records_are_a_table(rules: Path) -> None:

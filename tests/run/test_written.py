@@ -57,17 +57,17 @@ def test_a_text_log_of_one_policy(policies: str, asked: str, tmp_path: Path) -> 
     arguments = asked.split()
     done = command(*arguments, "--summary", "-o", str(tmp_path / "own"), str(rules), str(log))
     _, keywords = keywords_of(arguments)
-    told: list[str] = []
+    emitted: list[str] = []
     status: int | None = 2
     run = mtlmon.check(rules, log, output=tmp_path / "found", **keywords)
     try:
         status = run.finish().status
     except mtlmon.MtlmonError as error:
-        told = [in_python(str(error))]
+        emitted = [in_python(str(error))]
     assert status == done.status
     assert (tmp_path / "found").read_bytes() == (tmp_path / "own").read_bytes()
     lines = [in_python(one.removeprefix("mtlmon: ")) for one in done.errors.splitlines()]
-    said = [line for text in [*run.messages, *told] for line in text.splitlines()]
+    said = [line for text in [*run.messages, *emitted] for line in text.splitlines()]
     assert [one.replace("=,", ",") for one in said] == lines[: len(said)]
     if status != 2:
         assert counts(run.summary.splitlines()) == counts(lines[len(said) :])

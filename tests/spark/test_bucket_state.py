@@ -130,7 +130,7 @@ class Keeper:
         self.verdicts: list[dict[int, list[Verdict]]] = [{} for _ in policies.policies]
         self.late: list[tuple[int, int]] = []
 
-    def go_on(self, batch: Batch) -> None:
+    def resume(self, batch: Batch) -> None:
         answers = self.answers(batch)
         if answers is None:
             return
@@ -217,7 +217,7 @@ def test_verdicts_are_those_of_monitors_that_never_rest(
     on_time: dict[int, list[Event]] = {}
     late: list[tuple[int, int]] = []
     for batch in batches:
-        keeper.go_on(batch)
+        keeper.resume(batch)
         for key, event in batch.events:
             if event.time_stamp >= batch.horizon:
                 on_time.setdefault(key, []).append(event)
@@ -237,7 +237,7 @@ def test_no_time_point_has_two_verdicts(
 ) -> None:
     keeper = Keeper(policies_of([formula]), workers, is_counted=True)
     for batch in batches:
-        keeper.go_on(batch)
+        keeper.resume(batch)
     for verdicts in keeper.verdicts[0].values():
         names = [(one.time_stamp, one.offset) for one in verdicts]
         assert len(names) == len(set(names))
@@ -259,26 +259,26 @@ def test_small_changes_are_appended_and_folded_once_they_are_large() -> None:
     """A bucket with many keys is not written again for the events of a few."""
     keeper = Keeper(policies_of(["ONCE p"]))
     everyone = [Sent(key, Event(1, frozenset("p"))) for key in range(1500)]
-    keeper.go_on(Batch(0, tuple(everyone)))
-    keeper.go_on(Batch(2, ()))
+    keeper.resume(Batch(0, tuple(everyone)))
+    keeper.resume(Batch(2, ()))
     written = 0
     for now in range(2, 100):
         before = list(keeper.stored)
-        keeper.go_on(Batch(now, (Sent(now % 7, Event(now, frozenset())),)))
+        keeper.resume(Batch(now, (Sent(now % 7, Event(now, frozenset())),)))
         written += sum(len(one) for one in keeper.stored if one not in before)
         first, *others = map(len, keeper.stored)
         assert sum(others) <= first and len(others) < 32
     assert keeper.journal.appended > 20
     assert written < 98 * first / 5
     assert keeper.keys == set(range(1500))
-    keeper.go_on(Batch(200, ()))
+    keeper.resume(Batch(200, ()))
     assert {len(verdicts) for key, verdicts in keeper.verdicts[0].items() if key > 6} == {1}
     assert all(one.value for verdicts in keeper.verdicts[0].values() for one in verdicts)
 
 
 def test_keys_with_late_events_only_leave_nothing() -> None:
     keeper = Keeper(policies_of(["p"]))
-    keeper.go_on(Batch(4, (Sent(1, Event(3, frozenset("p"))),)))
+    keeper.resume(Batch(4, (Sent(1, Event(3, frozenset("p"))),)))
     assert (keeper.keys, keeper.late) == (set(), [(1, 3)])
     assert keeper.journal.head is not None
     assert keeper.journal.head.wakeup is None
@@ -295,10 +295,10 @@ def test_keys_are_forgotten_once_their_past_makes_no_difference(
 ) -> None:
     for now in range(4, 30):
         keeper = Keeper(policies_of(formulas))
-        keeper.go_on(Batch(0, (Sent(1, Event(3, frozenset("p"))),)))
+        keeper.resume(Batch(0, (Sent(1, Event(3, frozenset("p"))),)))
         # the events of another key let the segments be folded
         for _ in range(40):
-            keeper.go_on(Batch(now, (Sent(2, Event(now + 100, frozenset())),)))
+            keeper.resume(Batch(now, (Sent(2, Event(now + 100, frozenset())),)))
         assert (1 not in keeper.keys) == (0 < horizon <= now)
 
 

@@ -179,11 +179,11 @@ def run_query(query: Query, log: Sequence[Row], data: st.DataObject) -> int:
         batch, rest = rest[:count], rest[count:]
         if data.draw(st.booleans()):
             query.restart()
-        query.go_on(batch, horizon)
+        query.resume(batch, horizon)
         latest = rest[0][0] if rest else batch[-1][0] + 3
         horizon = max(horizon, data.draw(st.integers(batch[0][0], latest)))
         if data.draw(st.booleans()):
-            query.go_on([], horizon)
+            query.resume([], horizon)
     return horizon
 
 
@@ -211,7 +211,7 @@ def test_a_query_is_that_of_the_reference(
         query = Query(source_of(file.text), tasks=1)
         try:
             end = max(run_query(query, log, data), log[-1][0] if log else 0) + 9
-            query.go_on([], end)
+            query.resume([], end)
         except TableError as error:
             assume("at the tick" not in str(error))
             raise
@@ -228,7 +228,7 @@ def test_instances_are_those_of_one_machine(
     clock = log[-1][0] if log else 0
     query = Query(source_of(text), tasks=1)
     end = max(run_query(query, log, data), clock) + 1
-    query.go_on([], end)
+    query.resume([], end)
     wanted = truth(pa.Table.from_pylist(rows, TABLE), text, key="k", end_time=end - 1)
     found = found_in_order(text, log, cuts, end - 1, clock)
     assert counted(found) == wanted
@@ -237,11 +237,11 @@ def test_instances_are_those_of_one_machine(
 
 def test_a_silent_key_is_woken_for_each_tick_only() -> None:
     query = Query(source_of("policy p on every 10: count[0,10]() > 0"))
-    query.go_on([(3, 1, dict.fromkeys(CELLS))], 0)
+    query.resume([(3, 1, dict.fromkeys(CELLS))], 0)
     seen = []
     for horizon in range(1, 50):
         before = query.visits
-        query.go_on([], horizon)
+        query.resume([], horizon)
         if query.visits > before:
             seen.append(horizon)
     # when its event is due, and whenever a tick has passed
@@ -264,10 +264,10 @@ def test_a_silent_key_is_woken_for_each_tick_only() -> None:
 )
 def test_messages_of_a_query(policy: str, messages: list[str]) -> None:
     query = Query(source_of(f"{policy}\npolicy q: i > 1"))
-    query.go_on([(time, 1, {**dict.fromkeys(CELLS), "i": time}) for time in (1, 2, 4, 30)], 0)
-    query.go_on([], 3)
+    query.resume([(time, 1, {**dict.fromkeys(CELLS), "i": time}) for time in (1, 2, 4, 30)], 0)
+    query.resume([], 3)
     assert query.messages == {(1, 0): messages[:1]}
-    query.go_on([], 50)
+    query.resume([], 50)
     assert query.messages == {(1, 0): messages}
     assert [str(one) for one in query.verdicts[1, 0]] == [
         "1:0 true",
@@ -290,15 +290,15 @@ def test_ticks_at_which_integers_overflow() -> None:
             with pytest.raises(TableError, match=message):
                 found_in_order(text, [*log, *rest], cuts, None, 25)
     query = Query(source_of(text))
-    query.go_on(log, 0)
+    query.resume(log, 0)
     with pytest.raises(TableError, match=message):
-        query.go_on([], 11)
+        query.resume([], 11)
     found = found_in_order(text, log, [], None, 25, "skip")
     assert [(row["time"], row["verdict"]) for row in found] == [(20, True)]
     query = Query(source_of(text, "skip"))
-    query.go_on(log, 0)
-    query.go_on([], 11)
-    query.go_on([], 21)
+    query.resume(log, 0)
+    query.resume([], 11)
+    query.resume([], 21)
     assert [str(one) for one in query.verdicts[1, 0]] == ["20:0 true"]
 
 

@@ -33,7 +33,7 @@ ROWS = [
 NAMES = ["policy", "time", "verdict", "severity", "text"]
 
 
-def told(spark: SparkSession, policies: str, names: list[str], **options: Any) -> list[Any]:
+def emitted(spark: SparkSession, policies: str, names: list[str], **options: Any) -> list[Any]:
     table = spark.createDataFrame(ROWS, SCHEMA).toArrow()
     found = mtlmon.check(policies, table, resolve=True, end_time="inf", **options).to_arrow()
     return sorted((tuple(row.values()) for row in found.select(names).to_pylist()), key=repr)
@@ -45,7 +45,7 @@ def collected(verdicts: DataFrame, names: list[str]) -> list[Any]:
 
 
 def test_all_ways(spark: SparkSession, tmp_path: Path) -> None:
-    expected = told(spark, POLICIES, NAMES)
+    expected = emitted(spark, POLICIES, NAMES)
     assert ("soon", 5, False, "high", 'It\'s answered "soon".') in expected
     assert ("plain", 1, True, None, None) in expected
     df = spark.createDataFrame(ROWS, SCHEMA)
@@ -74,7 +74,7 @@ def test_policies_with_variables(spark: SparkSession) -> None:
     names = ["policy", "time", "verdict", "u", "severity", "text"]
     df = spark.createDataFrame(ROWS, SCHEMA)
     for more in "", 'policy plain "Or not." severity low: q':
-        expected = told(spark, policies + more, names, time_points="stamp")
+        expected = emitted(spark, policies + more, names, time_points="stamp")
         assert ("seen", 1, True, "ann", None, "Who it was.") in expected
         assert collected(monitor(df, policies + more, slices=2, end_time="inf"), names) == expected
 
@@ -98,4 +98,4 @@ def test_streams(spark: SparkSession, tmp_path: Path) -> None:
             query.stop()
     found = collected(spark.table("facts"), NAMES)
     assert found
-    assert set(found) <= set(told(spark, POLICIES, NAMES))
+    assert set(found) <= set(emitted(spark, POLICIES, NAMES))

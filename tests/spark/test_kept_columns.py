@@ -69,8 +69,8 @@ def test_rows_are_those_of_one_machine(spark: SparkSession, tmp_path: Path, batc
     check = mtlmon.check(
         POLICIES, list(map(str, paths)), key="user", rows=True, resolve=True, end_time="inf"
     )
-    told = check.to_arrow().select(names).to_pylist()
-    expected = sorted((tuple(row.values()) for row in told), key=repr)
+    emitted = check.to_arrow().select(names).to_pylist()
+    expected = sorted((tuple(row.values()) for row in emitted), key=repr)
     with configured(spark, execution_arrow_maxRecordsPerBatch=batch):
         df = spark.read.parquet(str(tmp_path))
         verdicts = monitor(df, POLICIES, key="user", rows=True, end_time="inf")
@@ -183,19 +183,19 @@ def test_kept_rows(data: st.DataObject) -> None:
             own = points if places is None else [points[place] for place in chosen]
             # verdicts about rows of traces before the present batch's last two have come
             left = [point for point in waiting[policy] if point[0] >= base] + own
-            told = [point for point in left if data.draw(st.booleans())]
-            waiting[policy] = [point for point in left if point not in told]
-            records = np.zeros(len(told), verdict_type())
-            records["time_stamp"] = [point[1] for point in told]
-            records["offset"] = [point[2] for point in told]
-            owners = np.array([point[0] - base for point in told], np.uint32)
+            emitted = [point for point in left if data.draw(st.booleans())]
+            waiting[policy] = [point for point in left if point not in emitted]
+            records = np.zeros(len(emitted), verdict_type())
+            records["time_stamp"] = [point[1] for point in emitted]
+            records["offset"] = [point[2] for point in emitted]
+            owners = np.array([point[0] - base for point in emitted], np.uint32)
             found = kept.found(records.tobytes(), owners, are_rows=True)
             assert found is not None
             assert found.schema.names == ["shown"]
-            assert found.column(0).to_pylist() == [known[point] for point in told]
+            assert found.column(0).to_pylist() == [known[point] for point in emitted]
             ticks = kept.found(records.tobytes(), owners, are_rows=False)
             assert ticks is not None
-            assert ticks.column(0).null_count == len(told)
+            assert ticks.column(0).null_count == len(emitted)
     for policy in 0, 1:
         last = [point for point in waiting[policy] if point[0] == trace]
         records = np.zeros(len(last), verdict_type())

@@ -97,7 +97,7 @@ class Query:
         self.worker = Worker.of(policies)
         self.monitors = BucketMonitors(policies, self.records, self.worker.shared, streams)
 
-    def go_on(self, rows: Sequence[Row], horizon: int) -> None:
+    def resume(self, rows: Sequence[Row], horizon: int) -> None:
         blocks: dict[int, list[bytes]] = {}
         packer = PackRows(self.source, self.records, EventClock(1, 1000), self.buckets)
         for part in (rows[::2], rows[1::2]) if len(rows) % 2 and self.tasks == 2 else (rows,):
@@ -151,7 +151,7 @@ def test_each_key_is_monitored_as_on_one_machine(
         batch, rest = data.draw(st.permutations(rest[:count])), rest[count:]
         if data.draw(st.booleans()):
             query.restart()
-        query.go_on(batch, horizon)
+        query.resume(batch, horizon)
         on_time = [row for row in batch if row[0] >= horizon]
         # each task has every other row
         sent += (
@@ -161,7 +161,7 @@ def test_each_key_is_monitored_as_on_one_machine(
         )
         late += len(batch) - len(on_time)
         horizon = max(horizon, max(row[0] for row in batch) - data.draw(st.integers(-1, 6)))
-    query.go_on([], END)
+    query.resume([], END)
     rows = [{"ts": time, "k": key, **cells} for time, key, cells in sent]
     rows.sort(key=lambda row: row["ts"])
     expected = truth(pa.Table.from_pylist(rows, TABLE), text, key="k", on_error="skip")
@@ -195,19 +195,19 @@ def test_keys_are_forgotten_once_no_row_matters(text: str, forgotten_at: int | N
     row = {"i": 5, "f": None, "b": True, "s": None}
     for now in range(4, 40, 3):
         query = Query(source_of(f"policy p: {text}"), buckets=1)
-        query.go_on([(3, 1, row)], 0)
+        query.resume([(3, 1, row)], 0)
         # the rows of another key let the segments be folded
         for _ in range(40):
-            query.go_on([(now + 100, 2, row)], now)
-        is_gone = forgotten_at is not None and now >= forgotten_at
-        assert (1 not in query.keys) is is_gone, now
+            query.resume([(now + 100, 2, row)], now)
+        is_removed = forgotten_at is not None and now >= forgotten_at
+        assert (1 not in query.keys) is is_removed, now
 
 
 def test_texts_of_rows_that_no_longer_matter_are_not_kept() -> None:
     query = Query(source_of('policy p: distinct[0,5](s) < 3 AND s.last(or: "") != "x"'), buckets=1)
     for number in range(300):
         row = {"i": None, "f": None, "b": None, "s": f"text {number}"}
-        query.go_on([(number, 1, row)], number)
+        query.resume([(number, 1, row)], number)
     assert max(map(len, query.journals[0].entries)) < 4000
     assert sum(one.value is False for one in query.verdicts[1, 0]) > 200
 
@@ -224,13 +224,13 @@ def test_changed_streams_are_noticed() -> None:
         assert stream_settings(source, [], floats, 2) != settings[-1]
     assert len(set(settings)) == 3
     query = Query(source_of(one))
-    query.go_on([(3, 1, {"i": 5, "f": None, "b": None, "s": None})], 0)
-    query.go_on([], 5)
+    query.resume([(3, 1, {"i": 5, "f": None, "b": None, "s": None})], 0)
+    query.resume([], 5)
     other = Query(source_of("stream s = sum[0,5](i)\npolicy p: s < 3"))
     other.journals = query.journals
-    other.go_on([(6, 1, {"i": 5, "f": None, "b": None, "s": None})], 6)
+    other.resume([(6, 1, {"i": 5, "f": None, "b": None, "s": None})], 6)
     with pytest.raises(SnapshotError, match="does not fit the streams"):
-        other.go_on([], 7)
+        other.resume([], 7)
 
 
 def test_rows_on_which_a_stream_overflows() -> None:
@@ -240,12 +240,12 @@ def test_rows_on_which_a_stream_overflows() -> None:
     ]
     text = "policy p: sum[0,9](i) > 4"
     query = Query(source_of(text))
-    query.go_on(rows, 0)
+    query.resume(rows, 0)
     with pytest.raises(TableError, match=r"overflows 64 bits; the row is ts=2, i=1"):
-        query.go_on([], 9)
+        query.resume([], 9)
     query = Query(source_of(text, "skip"))
-    query.go_on(rows, 0)
-    query.go_on([], 9)
+    query.resume(rows, 0)
+    query.resume([], 9)
     assert [one.time_stamp for one in query.verdicts[1, 0]] == [1, 3]
 
 

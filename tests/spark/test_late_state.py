@@ -74,7 +74,7 @@ class LateKeeper(Keeper):
         self.latest: list[dict[int, Points]] = [defaultdict(dict) for _ in policies.policies]
         self.operations = [0, 0, 0]
 
-    def go_on(self, batch: Batch) -> None:
+    def resume(self, batch: Batch) -> None:
         answers = self.answers(batch)
         if answers is None:
             return
@@ -144,7 +144,7 @@ def test_latest_verdicts_are_those_of_monitors_that_see_all_in_order(
     refused: list[tuple[int, int]] = []
     final: dict[tuple[int, int, int, int], bool | None] = {}
     for batch in [*batches, Batch(batches[-1].horizon + 40, ())]:
-        keeper.go_on(batch)
+        keeper.resume(batch)
         bound = batch.horizon - lateness
         for key, event in batch.events:
             if event.time_stamp >= bound:
@@ -177,13 +177,13 @@ def lines(keeper: LateKeeper, key: int) -> list[str]:
 def test_a_late_event_corrects_verdicts() -> None:
     """Another verdict, one that is open again, and a follower that needs no row."""
     keeper = LateKeeper(policies_of(["EVENTUALLY[0,8] (q AND PREVIOUS p)"]), 20)
-    keeper.go_on(Batch(0, (sent(1, 10), sent(1, 10), sent(1, 15, "p"), sent(1, 16, "q"))))
-    keeper.go_on(Batch(17, ()))
+    keeper.resume(Batch(0, (sent(1, 10), sent(1, 10), sent(1, 15, "p"), sent(1, 16, "q"))))
+    keeper.resume(Batch(17, ()))
     assert lines(keeper, 1) == ["10:0 true", "10:1 = 10:0", "15:0 true", "16:0 true"]
-    keeper.go_on(Batch(17, (sent(1, 15),)))
+    keeper.resume(Batch(17, (sent(1, 15),)))
     assert lines(keeper, 1) == ["10:1 = 10:0", "15:1 = 15:0"]
     assert keeper.operations[DELETED] == 3
-    keeper.go_on(Batch(40, ()))
+    keeper.resume(Batch(40, ()))
     assert known(keeper.latest[0][1]) == {
         *((10, 0, False), (10, 1, False), (15, 0, False), (15, 1, False), (16, 0, False)),
     }
@@ -192,21 +192,21 @@ def test_a_late_event_corrects_verdicts() -> None:
 def test_what_is_remembered_is_bounded_by_the_lateness() -> None:
     keeper = LateKeeper(policies_of(["ONCE[0,5] p"]), 20)
     for now in range(0, 300, 5):
-        keeper.go_on(Batch(max(0, now - 5), (sent(1, now), sent(2, max(0, now // 50 * 50 - 20)))))
-        keeper.go_on(Batch(now, ()))
+        keeper.resume(Batch(max(0, now - 5), (sent(1, now), sent(2, max(0, now // 50 * 50 - 20)))))
+        keeper.resume(Batch(now, ()))
         assert sum(map(len, keeper.stored)) < 4000
     for now in range(1000, 1200, 5):
-        keeper.go_on(Batch(now, (sent(3, now),)))
+        keeper.resume(Batch(now, (sent(3, now),)))
     assert keeper.keys == {3}
 
 
 def test_a_late_event_does_not_let_all_keys_be_written_again() -> None:
     keeper = LateKeeper(policies_of(["ONCE p"]), 20)
     for now in (0, 9):
-        keeper.go_on(Batch(now, tuple(sent(key, now) for key in range(1500))))
-    keeper.go_on(Batch(12, ()))
+        keeper.resume(Batch(now, tuple(sent(key, now) for key in range(1500))))
+    keeper.resume(Batch(12, ()))
     stored = list(keeper.stored)
-    keeper.go_on(Batch(12, (sent(7, 0, "p"),)))
+    keeper.resume(Batch(12, (sent(7, 0, "p"),)))
     assert keeper.stored[:-1] == stored
     assert len(keeper.stored[-1]) < 1000
     assert lines(keeper, 7) == ["0:0 false", "0:1 true", "9:0 true"]
@@ -216,7 +216,7 @@ def test_what_was_before_all_late_events_is_not_judged_again() -> None:
     """The states of keys move on to what is too old to be late, also without a new first entry."""
     keeper = LateKeeper(policies_of(["ONCE p"]), 20, [0], is_counted=True)
     for now in range(0, 400, 5):
-        keeper.go_on(Batch(now, (sent(1, now), sent(1, max(0, now - 15), "p"))))
+        keeper.resume(Batch(now, (sent(1, now), sent(1, max(0, now - 15), "p"))))
         ((name, kept),) = keeper.workers[0].holding._kept.items()
         assert name is None
         assert isinstance(kept.held, LateBucket)
@@ -225,8 +225,8 @@ def test_what_was_before_all_late_events_is_not_judged_again() -> None:
 
 def test_a_damaged_past_is_refused() -> None:
     keeper = LateKeeper(policies_of(["ONCE p"]), 20)
-    keeper.go_on(Batch(0, (sent(1, 5), sent(1, 7))))
-    keeper.go_on(Batch(8, ()))
+    keeper.resume(Batch(0, (sent(1, 5), sent(1, 7))))
+    keeper.resume(Batch(8, ()))
     (content,) = keeper.stored
     entry = Entry.decoded(content)
     *before, rows, owners, advances, advanced = entry.parts
@@ -242,7 +242,7 @@ def test_a_damaged_past_is_refused() -> None:
         keeper.journal.entries = [damaged]
         keeper.journal.head = Head.of(damaged, 9)
         with pytest.raises(SnapshotError, match="damaged"):
-            keeper.go_on(Batch(8, (sent(1, 6),)))
+            keeper.resume(Batch(8, (sent(1, 6),)))
 
 
 def test_a_state_knows_the_lateness() -> None:

@@ -99,7 +99,7 @@ def test_a_query_is_that_of_the_reference(file: File, log: list[Row], data: st.D
     wanted = expected(file, log, None)
     try:
         end = max(run_query(query, log, data), log[-1][0] if log else 0) + 1
-        query.go_on([], end)
+        query.resume([], end)
     except TableError as error:
         assume("at the row of time-stamp" not in str(error))
         raise
@@ -109,12 +109,12 @@ def test_a_query_is_that_of_the_reference(file: File, log: list[Row], data: st.D
 def test_a_key_whose_rows_wait_is_kept_and_left_alone() -> None:
     query = Query(source_of("policy p: i.next(2) > i"), tasks=1, buckets=1)
     cells = dict.fromkeys(CELLS)
-    query.go_on([(1, 1, {**cells, "i": 1}), (2, 1, {**cells, "i": 2})], 0)
+    query.resume([(1, 1, {**cells, "i": 1}), (2, 1, {**cells, "i": 2})], 0)
     for horizon in range(1, 1000, 50):
-        query.go_on([], horizon)
+        query.resume([], horizon)
     assert query.visits == 2 and not query.verdicts
-    query.go_on([(1000, 1, {**cells, "i": 3})], 999)
-    query.go_on([], 1001)
+    query.resume([(1000, 1, {**cells, "i": 3})], 999)
+    query.resume([], 1001)
     assert [str(one) for one in query.verdicts[1, 0]] == ["1:0 true"]
 
 
@@ -130,10 +130,10 @@ def test_time_tells_nothing_about_rows_that_wait() -> None:
     found = found_in_order(text, log, [], "inf", None)
     assert [(row["time"], row["verdict"]) for row in found] == [(1, False), (3, False)]
     query = Query(source_of(text), tasks=1)
-    query.go_on(log, 0)
-    query.go_on([], 50)
-    query.go_on([(100, 1, {**cells, "i": 9})], 60)
-    query.go_on([], 101)
+    query.resume(log, 0)
+    query.resume([], 50)
+    query.resume([(100, 1, {**cells, "i": 9})], 60)
+    query.resume([], 101)
     assert [str(one) for one in query.verdicts[1, 0]] == ["1:0 true", "3:0 true"]
 
 
@@ -144,8 +144,8 @@ def test_messages_of_a_query() -> None:
         (time, 1, {**dict.fromkeys(CELLS), "i": value})
         for time, value in ((1, 1), (2, 3), (3, 2), (4, 7))
     ]
-    query.go_on(log, 0)
-    query.go_on([], 9)
+    query.resume(log, 0)
+    query.resume([], 9)
     assert query.messages == {(1, 0): ["1 to 3", "2 to 7"]}
     assert [str(one) for one in query.verdicts[1, 0]] == ["1:0 false", "2:0 true", "3:0 false"]
 
@@ -165,9 +165,9 @@ def test_rows_that_wait_where_integers_overflow() -> None:
             *((1, True), (3, True), (9, False), (20, True))
         ]
     query = Query(source_of(text), tasks=1)
-    query.go_on(log, 0)
+    query.resume(log, 0)
     with pytest.raises(TableError, match="at the row of time-stamp 2 of k 1: " + advice):
-        query.go_on([], 11)
+        query.resume([], 11)
 
 
 @spark_group

@@ -158,7 +158,7 @@ def test_streams(spark: SparkSession, tmp_path: Path, lateness: int | None) -> N
     if lateness is None:
         text, other, given = FILE + OTHERS, {"buckets": 2}, {"resolve": True}
 
-    def go_on(slices: int) -> None:
+    def resume(slices: int) -> None:
         stream = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
         verdicts = monitor_stream(
             stream.json(str(source)),
@@ -174,11 +174,11 @@ def test_streams(spark: SparkSession, tmp_path: Path, lateness: int | None) -> N
     with state_store(spark):
         for number, rows in enumerate(batches[:2]):
             put(source, f"{number}", rows)
-        go_on(3)
+        resume(3)
         forget_end(tmp_path)
         for number, rows in enumerate([*batches[2:], [too_late]], 2):
             put(source, f"{number}", rows)
-        go_on(2)
+        resume(2)
 
     written = spark.read.parquet(str(tmp_path / "verdicts"))
     said = [row.asDict() for row in written.collect()]
@@ -190,10 +190,10 @@ def test_streams(spark: SparkSession, tmp_path: Path, lateness: int | None) -> N
     found = [row.asDict() for row in latest.collect()]
     expected = truth(kept, text, end_time=98, **given)
     assert counted(found) == expected
-    told = {
+    emitted = {
         (row["time"], row["user"], row["host"], tuple(row["late"]))
         for row in said
         if row["late"] is not None
     }
     # as a row of an atom, and as one of its key
-    assert {(1, None, None, ("read",)), (1, None, None, ())} <= told
+    assert {(1, None, None, ("read",)), (1, None, None, ())} <= emitted

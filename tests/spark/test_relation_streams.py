@@ -162,7 +162,7 @@ def test_streams_say_what_one_machine_says(
                 raise ValueError("a failure in the middle of a batch")
             yield batch
 
-    def go_on(slices: int | None, statistics: Statistics | None, *, knows: bool = True) -> None:
+    def resume(slices: int | None, statistics: Statistics | None, *, knows: bool = True) -> None:
         rows = rows_of(spark, source)
         frame = monitor_stream(
             rows.mapInArrow(failing, rows.schema),
@@ -176,7 +176,7 @@ def test_streams_say_what_one_machine_says(
 
     for number, rows in enumerate(batches[:2]):
         put(source, f"{number:03}", rows)
-    go_on(4, skewed)
+    resume(4, skewed)
     assert appended(spark, tmp_path) > 0
     # the batch without rows, whose verdicts are written, is not executed again
     assert forget_end(tmp_path) == 2
@@ -184,15 +184,15 @@ def test_streams_say_what_one_machine_says(
         # the watermark is at 97 when later ones are read
         put(source, f"{number:03}", rows)
     with pytest.raises(StreamingQueryException, match="in the middle of a batch"):
-        go_on(2, None)
-    go_on(6, skewed)
+        resume(2, None)
+    resume(6, skewed)
     forget_end(tmp_path)
     put(source, "late", late)
     with pytest.raises(ExecutorError, match=r"was made with slices=6, not 5: give its checkpoint"):
-        go_on(5, skewed, knows=False)
-    go_on(None, Statistics())
+        resume(5, skewed, knows=False)
+    resume(None, Statistics())
     forget_end(tmp_path)
-    go_on(None, None)
+    resume(None, None)
 
     found = [row.asDict() for row in spark.read.parquet(str(tmp_path / "verdicts")).collect()]
     said = [row for row in found if row["late"] is None]
@@ -233,7 +233,7 @@ def test_policies_of_both_kinds_are_one_query(
     late = [{**good, "ts": 1, "what": "quiet"}, {**good, "ts": 1, "what": "quiet", "user": None}]
     counts = RowCounts()
 
-    def go_on(slices: int) -> None:
+    def resume(slices: int) -> None:
         frame = monitor_stream(
             rows_of(spark, source),
             text,
@@ -248,11 +248,11 @@ def test_policies_of_both_kinds_are_one_query(
 
     for number, rows in enumerate(batches[:2]):
         put(source, f"{number:03}", rows)
-    go_on(2)
+    resume(2)
     forget_end(tmp_path)
     for number, rows in enumerate([*batches[2:], late], 2):
         put(source, f"{number:03}", rows)
-    go_on(3)
+    resume(3)
 
     found = [row.asDict() for row in spark.read.parquet(str(tmp_path / "verdicts")).collect()]
     rows = [row for batch in batches for row in batch]
@@ -261,13 +261,13 @@ def test_policies_of_both_kinds_are_one_query(
     names = {value for one in expected for name, value in one if name == "policy"}
     assert names >= {"far", "calm", "few", "often", "high", "pair"}
     # for each key, and as a row of an atom
-    told = [
+    emitted = [
         (row["time"], row["user"], row["file"], row["late"])
         for row in found
         if row["late"] is not None
     ]
     keys = [("u1", None), (None, "f1"), (None, None)]
-    assert sorted(told, key=str) == sorted([(1, *own, ["quiet"]) for own in keys], key=str)
+    assert sorted(emitted, key=str) == sorted([(1, *own, ["quiet"]) for own in keys], key=str)
     assert counts.skipped > 0
 
 
@@ -302,7 +302,7 @@ def test_late_rows_correct_policies_of_both_kinds(
     batches = [first, second, [{**good, "ts": 60, "what": "quiet"}]]
     skewed = Statistics({}, {("publish", 0): frozenset({"u0"})})
 
-    def go_on(slices: int, **changed: Any) -> None:
+    def resume(slices: int, **changed: Any) -> None:
         arguments = {"delay": DELAY, "lateness": LATENESS, "buckets": 2, **changed}
         frame = monitor_stream(
             rows_of(spark, source),
@@ -315,12 +315,12 @@ def test_late_rows_correct_policies_of_both_kinds(
         run(spark, frame, tmp_path)
 
     put(source, "0", batches[0])
-    go_on(3)
+    resume(3)
     for number, rows in enumerate(batches[1:], 1):
         put(source, f"{number}", rows)
-    go_on(2)
+    resume(2)
     with pytest.raises(SnapshotError, match="was made with another delay or lateness, which"):
-        go_on(2, lateness=LATENESS + 1)
+        resume(2, lateness=LATENESS + 1)
 
     written = spark.read.parquet(str(tmp_path / "verdicts"))
     horizon = 60 - DELAY
@@ -331,8 +331,8 @@ def test_late_rows_correct_policies_of_both_kinds(
     assert counted(found) == expected
     said = [row.asDict() for row in written.collect()]
     assert {row["op"] for row in said} >= {"insert", "delete", None}
-    told = {(row["policy"], row["final"]) for row in said if row["op"] is None}
-    assert {("approved", 60 - LATENESS), ("soon", 60 - LATENESS - 5)} <= told
+    emitted = {(row["policy"], row["final"]) for row in said if row["op"] is None}
+    assert {("approved", 60 - LATENESS), ("soon", 60 - LATENESS - 5)} <= emitted
     late_ones = [
         (row["time"], *row["late"])
         for row in said

@@ -164,7 +164,7 @@ class Query:
         self.states: RelationHost = pickle.loads(pickle.dumps(states))
         self.holding = Holding()
 
-    def go_on(self, rows: Sequence[Cell], horizon: int) -> None:
+    def resume(self, rows: Sequence[Cell], horizon: int) -> None:
         cells = [{"ts": ts, "k": k, "v": v, "n": place_of(v)} for ts, k, v in rows]
         batch = pa.RecordBatch.from_pylist(cells, TABLE)
         blocks: dict[int, list[bytes]] = {}
@@ -178,20 +178,20 @@ class Query:
         for packed in sent[1:]:
             for bucket, block in zip(packed["0"], packed["3"], strict=True):
                 blocks.setdefault(bucket.as_py(), []).append(block.as_py())
-        told = None
+        emitted = None
         head = self.relations.head
         if of_relations or (head is not None and (head.wakeup or 0) <= horizon):
             journal = Journal(self.relations.head, self.relations, self.holding, "relations")
             visit = self.states.visit(journal, Sent(of_relations, horizon))
             assert visit is not None
             self.relations.store(journal, visit)
-            told = visit.answers
+            emitted = visit.answers
         for bucket in range(self.buckets):
             head = self.journals[bucket].head
             is_due = head is not None and head.wakeup is not None and head.wakeup <= horizon
-            has_told = told is not None and head is not None
-            if bucket in blocks or is_due or has_told:
-                self._visit(bucket, Sent(blocks.get(bucket, []), horizon, side=told))
+            has_emitted = emitted is not None and head is not None
+            if bucket in blocks or is_due or has_emitted:
+                self._visit(bucket, Sent(blocks.get(bucket, []), horizon, side=emitted))
 
     def _visit(self, bucket: int, sent: Sent) -> None:
         journal = self.journals[bucket].seen_by(self.worker, bucket)
@@ -274,15 +274,15 @@ def test_what_one_machine_says(folder: Path, text: str, seed: int) -> None:
         start += 2
         if generator.random() < 0.4:
             query.restart()
-        query.go_on(batch, horizon)
+        query.resume(batch, horizon)
         sent += [row for row in batch if row[0] >= horizon]
         late += sum(row[0] < horizon and not (source.keys and row[1] is None) for row in batch)
         horizon = max(horizon, max(row[0] for row in batch) - 2)
         if number % 3 == 0:
-            query.go_on([], horizon)
+            query.resume([], horizon)
             due = [row for row in sent if row[0] < horizon]
             assert query.all() == truth(text, folder, due, horizon)
-    query.go_on([], END)
+    query.resume([], END)
     assert query.all() == truth(text, folder, sent, END)
     assert query.late == late
 
@@ -298,19 +298,19 @@ def test_other_relations_are_noticed(folder: Path) -> None:
     unused = source_of(WHOLE.replace("\npolicy", "\nrelation x = rows valid 9s\npolicy", 1), folder)
     assert stream_settings(unused, [], schema, 2) == stream_settings(sources[0], [], schema, 2)
     query, other = Query(sources[0]), Query(sources[1])
-    query.go_on([(1, "x", 3), (2, "x", 3)], 0)
+    query.resume([(1, "x", 3), (2, "x", 3)], 0)
     other.relations = query.relations
     with pytest.raises(SnapshotError, match="of another relation"):
-        other.go_on([(3, "x", 1)], 2)
+        other.resume([(3, "x", 1)], 2)
 
 
 def test_relations_that_buckets_have_not_heard_of(folder: Path) -> None:
     query = Query(source_of(KEYED, folder))
-    query.go_on([(1, "x", 3)], 0)
+    query.resume([(1, "x", 3)], 0)
     # the state of relations is not visited
     query.relations.head = None
     with pytest.raises(MtlmonError, match="known up to 0, but events up to 5 are to be"):
-        query.go_on([], 5)
+        query.resume([], 5)
 
 
 def test_a_relation_that_overflows(folder: Path) -> None:
@@ -320,14 +320,14 @@ def test_a_relation_that_overflows(folder: Path) -> None:
             folder,
         )
     )
-    query.go_on([(1, "x", 2**63 - 1), (1, "x", 1)], 0)
+    query.resume([(1, "x", 2**63 - 1), (1, "x", 1)], 0)
     with pytest.raises(MtlmonError, match="relation r: v does not fit into 64 bits"):
-        query.go_on([], 2)
+        query.resume([], 2)
 
 
 def test_a_state_is_as_large_as_what_is_valid(folder: Path) -> None:
     query = Query(source_of(KEYED, folder), is_counted=False)
     for number in range(0, 30):
-        query.go_on([(number, "xy"[number % 2], number % 5)], max(0, number - 1))
+        query.resume([(number, "xy"[number % 2], number % 5)], max(0, number - 1))
     assert max(map(len, query.relations.entries)) < 30_000
     assert len(query.relations.entries) < 20

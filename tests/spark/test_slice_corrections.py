@@ -48,7 +48,7 @@ class Latest:
 
     def take(self, number: int, rows: list[Row]) -> None:
         """Take what a batch has written."""
-        told: set[tuple[Any, ...]] = set()
+        emitted: set[tuple[Any, ...]] = set()
         for row in violations(rows):
             assert row["revision"] == number
             name = self._names[row["number"]]
@@ -56,8 +56,8 @@ class Latest:
             del values["slice"], values["verdict"]
             point = tuple(values.items())
             # at most one row about each in a batch, and none below what was final before
-            assert point not in told
-            told.add(point)
+            assert point not in emitted
+            emitted.add(point)
             assert row["time"] >= self.final[name]
             assert (point in self.now) == (row["op"] == "delete") == (row["verdict"] is None)
             if row["op"] == "delete":
@@ -83,20 +83,20 @@ def run(case: LateCase, cluster: Cluster) -> tuple[Latest, int]:
     taken: list[Row] = []
     late: list[Row] = []
     names = [one.name for one in case.source().source.file.policies]
-    told = Latest(case, names)
+    emitted = Latest(case, names)
 
     def one(rows: list[Row]) -> None:
         """A batch, until it is finished."""
         nonlocal number
         cluster.finish(Batch(number, rows, horizon), draw, case.source)
-        told.take(number, cluster.written[number])
+        emitted.take(number, cluster.written[number])
         number += 1
 
     def compare() -> None:
         nonlocal found
         rows = [row for row in taken if row["ts"] < horizon]
         expected = case.truth(rows, horizon - 1) if rows else Counter()
-        assert told.answers == expected
+        assert emitted.answers == expected
         found += sum(expected.values())
 
     for rows in case.batches():
@@ -113,7 +113,7 @@ def run(case: LateCase, cluster: Cluster) -> tuple[Latest, int]:
             cluster.restart(case.source(), None)
     written = [row for some in cluster.written.values() for row in some]
     assert sorted(row["time"] for row in late_rows(written)) == sorted(row["ts"] for row in late)
-    return told, found
+    return emitted, found
 
 
 @pytest.mark.parametrize("name", POLICIES)
@@ -131,8 +131,8 @@ def test_the_latest_answers_are_those_of_the_rows_in_order(
             monkeypatch.setattr(chunks, "_POINT_BYTES", 1 << 20)
             monkeypatch.setattr(slice_corrections, "_SPARE_TEXTS", -10)
         cluster = Cluster(case.source(), monkeypatch, Random(name), lateness=BEYOND, skips=skips)
-        told, more = run(case, cluster)
+        emitted, more = run(case, cluster)
         found += more
-        operations += told.operations
+        operations += emitted.operations
     assert found > 0
     assert operations["insert"] > 0

@@ -129,7 +129,7 @@ class Case:
             for row in check.to_arrow().to_pylist()
         )
 
-    def told(self, rows: list[Row]) -> Counter[tuple[Any, ...]]:
+    def emitted(self, rows: list[Row]) -> Counter[tuple[Any, ...]]:
         names = [one.name for one in source_of(self.text, self.schema, 1).source.file.policies]
         return Counter(
             (
@@ -177,7 +177,7 @@ def test_any_slices_become_any_others(name: str, monkeypatch: pytest.MonkeyPatch
         taken, late, horizon = run(case, cluster)
         rows = [row for some in cluster.written.values() for row in some]
         expected = case.truth([row for row in taken if row["ts"] < horizon], horizon - 1)
-        assert case.told(rows) == expected
+        assert case.emitted(rows) == expected
         assert sorted(row["time"] for row in late_rows(rows)) == sorted(row["ts"] for row in late)
         found += sum(expected.values())
     assert found > 0

@@ -174,13 +174,13 @@ def test_any_batches_say_what_one_machine_says(
             elif is_row:
                 refused[row["ts"], row["what"]] += 1
         blocks = [block_of(source, rows)] if rows else []
-        more, told = kept.visit(blocks, horizon)
+        more, emitted = kept.visit(blocks, horizon)
         if then == "f":
             kept.fold()
         if then != " ":
             kept.revive()
         found += more
-        late += told
+        late += emitted
         horizon += passed
     more, _ = kept.visit([], horizon)
     found += more
@@ -236,9 +236,11 @@ def test_states_of_other_queries_are_refused() -> None:
     kept.visit([], 0)
     (entry,) = kept.entries
 
-    def check(wanted: SliceSource, told: int | None = None) -> None:
+    def check(wanted: SliceSource, emitted: int | None = None) -> None:
         state = SliceState.decoded([entry])
-        facts = state.facts._replace(told=told, slices=made.slices, slicing=made.slicing().digest())
+        facts = state.facts._replace(
+            emitted=emitted, slices=made.slices, slicing=made.slicing().digest()
+        )
         check_state(facts, wanted.slices, SliceSettings.of(wanted))
 
     made = source
@@ -250,7 +252,7 @@ def test_states_of_other_queries_are_refused() -> None:
     with pytest.raises(SnapshotError, match="made with other statistics: give its checkpointLoc"):
         check(known)
     with pytest.raises(SnapshotError, match="with slices that have begun to be others: give its"):
-        check(made, told=3)
+        check(made, emitted=3)
     with pytest.raises(SnapshotError, match=r"made with another policy or .* columns of other"):
         check(slices_of(FILE.replace("[0,4]", "[0,5]")))
     given = made.source.source

@@ -126,17 +126,17 @@ class Corrected(Query):
             policies, self.records, self.worker.shared, self.streams, LATENESS
         )
 
-    def go_on(self, rows: Sequence[Cell], horizon: int) -> None:
+    def resume(self, rows: Sequence[Cell], horizon: int) -> None:
         while self.generator.random() < 0.3:
             kept = copy.deepcopy((self.relations, self.journals)), self.late
             found = dict(self.latest), self.operations.copy()
-            super().go_on(rows, horizon)
+            super().resume(rows, horizon)
             # it was killed at the end, so what has been written and stored counts for nothing
             ((self.relations, self.journals), self.late) = kept
             self.latest, self.operations = found
             if self.generator.random() < 0.5:
                 self.restart()
-        super().go_on(rows, horizon)
+        super().resume(rows, horizon)
         for number, policy in enumerate(self.source.policies.policies):
             delay = decision_delay(policy.program.rows, policy.program.root)
             if delay is not None:
@@ -227,7 +227,7 @@ def run(folder: Path, text: str, seed: int, *, count: int = 10) -> Corrected:
         # those that are judged together are in their own order, behind others of their time
         history += sorted(due, key=lambda row: place_of(row[2]))
         history.sort(key=lambda row: row[0])
-        query.go_on(rows, horizon)
+        query.resume(rows, horizon)
         is_judged = sample.random() < 0.2 or horizon == END
         assert query.values() == (judged if is_judged else truth)(text, folder, history, horizon)
 
@@ -277,12 +277,12 @@ policy asked on rows where v > former: v = 3 IMPLIES EVENTUALLY[0,5s] v = 4
     late = [(10, "x", 3), (40, "x", 5)]
     for horizons in ((41, 41), (41, 60), (12, 41), (12, 60)):
         query = Corrected(source_of(text, folder, "stop"), random.Random(0))
-        query.go_on(late, 0)
-        query.go_on([], horizons[0])
+        query.resume(late, 0)
+        query.resume([], horizons[0])
         shown = repr(("asked", "x", 40, 0, True))
         assert (shown in query.values()) == (horizons[0] > 40)
-        query.go_on([(39, "x", 7)], horizons[0])
-        query.go_on([], horizons[1])
+        query.resume([(39, "x", 7)], horizons[0])
+        query.resume([], horizons[1])
         # by hand: 5 is not above 7, so 40 is no time-point, and nothing answers in 10 to 15
         assert query.values() == [
             repr(("asked", "x", 10, 0, False)),
@@ -297,37 +297,37 @@ def test_a_late_row_changes_a_relation_for_other_keys(folder: Path) -> None:
     """Also where nothing else happens to them."""
     text = f"{RELATIONS}key k\npolicy alone: whole[].n < 2\n"
     query = Corrected(source_of(text, folder, "stop"), random.Random(0))
-    query.go_on([(10, "x", 1)], 0)
-    query.go_on([], 12)
+    query.resume([(10, "x", 1)], 0)
+    query.resume([], 12)
     assert query.values() == [repr(("alone", "x", 10, 0, True))]
-    query.go_on([(9, "y", 1)], 12)
+    query.resume([(9, "y", 1)], 12)
     assert query.values() == [
         repr(("alone", "x", 10, 0, False)),
         repr(("alone", "y", 9, 0, True)),
     ]
-    query.go_on([], 10 + LATENESS + 1)
+    query.resume([], 10 + LATENESS + 1)
     # no longer
-    query.go_on([(11, "y", 1)], 10 + LATENESS + 1)
+    query.resume([(11, "y", 1)], 10 + LATENESS + 1)
     assert query.latest[("alone", "x", 10, 0)][0] == 0
 
 
 def test_a_late_row_changes_a_relation_at_ticks_of_other_keys(folder: Path) -> None:
     text = f"{RELATIONS}key k\npolicy alone on every 3s: whole[].n < 2\n"
     query = Corrected(source_of(text, folder, "stop"), random.Random(0))
-    query.go_on([(1, "x", 1)], 0)
-    query.go_on([], 7)
+    query.resume([(1, "x", 1)], 0)
+    query.resume([], 7)
     assert query.latest[("alone", "x", 3, 0)][0] == 1
-    query.go_on([(2, "y", 1)], 7)
+    query.resume([(2, "y", 1)], 7)
     assert query.latest[("alone", "x", 3, 0)][0] == 0
 
 
 def test_a_relation_changes_as_time_passes(folder: Path) -> None:
     text = f"{RELATIONS}key k\npolicy ends on changes of pace: exists pace[k = k.hold()]\n"
     query = Corrected(source_of(text, folder, "stop"), random.Random(0))
-    query.go_on([(1, "x", 1)], 0)
-    query.go_on([], 4)
+    query.resume([(1, "x", 1)], 0)
+    query.resume([], 4)
     assert query.values() == [repr(("ends", "x", 1, 0, True))]
-    query.go_on([], 6)
+    query.resume([], 6)
     assert query.values() == [
         repr(("ends", "x", 1, 0, True)),
         repr(("ends", "x", 5, 0, False)),
@@ -339,7 +339,7 @@ def test_keys_are_forgotten(folder: Path) -> None:
     text = "unit s\nkey k\npolicy p: count[0,4s](v > 1) < 3 AND EVENTUALLY[0,20s] v > 3\n"
     query = Corrected(source_of(text, folder, "stop"), random.Random(1), is_counted=True)
     for start in range(0, 400, 10):
-        query.go_on([(start, f"k{start}", 2)], max(0, start - 5))
+        query.resume([(start, f"k{start}", 2)], max(0, start - 5))
     kept = {str(key) for one in query.journals for key in one.keys(query.records)}
     assert "k390" in kept
     assert len(kept) < 20
@@ -350,8 +350,8 @@ def test_damaged_states(folder: Path) -> None:
     source = source_of(AT_ROWS, folder, "stop")
     for skips in range(2):
         query = Corrected(source, random.Random(2))
-        query.go_on([(1, "x", 3), (2, "x", 3)], 0)
-        query.go_on([], 2)
+        query.resume([(1, "x", 3), (2, "x", 3)], 0)
+        query.resume([], 2)
         kept = query.relations if skips else query.journals[-1]
         kept.entries = [content[:-9] + b"123456789" for content in kept.entries]
         assert kept.head is not None
@@ -359,7 +359,7 @@ def test_damaged_states(folder: Path) -> None:
         kept.entries = kept.entries[:1]
         query.restart()
         with pytest.raises(SnapshotError):
-            query.go_on([(1, "x", 3)], 2)
+            query.resume([(1, "x", 3)], 2)
 
 
 SCHEMA = "ts bigint, k string, v bigint, n bigint"

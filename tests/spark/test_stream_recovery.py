@@ -289,15 +289,15 @@ def test_killed_where_verdicts_are_corrected(spark: SparkSession, tmp_path: Path
 
 
 def collapsed(
-    told: Sequence[dict[str, Any]],
+    emitted: Sequence[dict[str, Any]],
 ) -> tuple[list[dict[str, Any]], dict[str, set[str]]]:
     """The verdicts that hold in the end, and what has happened to those of each policy."""
     latest: dict[tuple[Any, ...], dict[str, Any]] = {}
     operations = defaultdict(set)
     names = ("policy", "key", "time", "offset", "k", "n", "m")
-    revisions = [(*(row[name] for name in names), row["revision"]) for row in told]
+    revisions = [(*(row[name] for name in names), row["revision"]) for row in emitted]
     assert len(revisions) == len(set(revisions))
-    for row in sorted(told, key=lambda row: row["revision"]):
+    for row in sorted(emitted, key=lambda row: row["revision"]):
         point = tuple(row[name] for name in names)
         assert (point in latest) == (row["op"] != "insert")
         latest[point] = row

@@ -137,7 +137,8 @@ def test_instances_do_not_take_over_what_others_had(window: str) -> None:
     """Rationale: an instance ends, the others get new numbers, and the last has had no tick yet."""
     text = f"stream u = count[0,5](row.b)\nstream x = {window} per k as p every 2 until row.m = p"
     file = File(f"{text}\nstream c = sum(x over x) every 2\nstream w = x[1]")
-    values = [(4, {"k": 0, "i": 5}), (5, {"k": 1, "i": 1, "f": 2.0, "b": True, "s": "a", "t": "a"})]
+    values: list[tuple[int, dict[str, Any]]] = [(4, {"k": 0, "i": 5})]
+    values += [(5, {"k": 1, "i": 1, "f": 2.0, "b": True, "s": "a", "t": "a"})]
     values += [(6, {"m": 0}), (9, {"k": 2})]
     log: list[Row] = [(time, 0, dict.fromkeys(SCHEMA.names) | row) for time, row in values]
     found = in_batches(file, log, [], 1, 21, only_due=False)

@@ -37,14 +37,14 @@ def test_the_rows_of_a_trace_go_in_their_order(seed: int) -> None:
     while len(queue.traces):
         goes = source.permutation(queue.traces)[: source.integers(1, 200)]
         expected = [waiting[trace].popleft() for trace in goes.tolist()]
-        gone = TickRows(
+        removed = TickRows(
             np.zeros(len(goes), np.int64),
             goes,
             np.zeros(len(goes), np.uint64),
             np.ones((len(goes), 1), np.bool_),
             np.zeros(len(goes), np.int64),
         )
-        named, queue = queue.named(gone)
+        named, queue = queue.named(removed)
         assert named.offsets.tolist() == expected
         for trace, left in waiting.items():
             assert queue.offsets[queue.traces == trace].tolist() == list(left)
@@ -63,4 +63,4 @@ def test_ticks_are_forgotten_below_the_bound_only() -> None:
     found = changes.taken()[10]
     assert found.new.time_stamps.tolist() == [90]
     assert found.revised.time_stamps.tolist() == [100]
-    assert found.is_gone.tolist() == [False]
+    assert found.is_removed.tolist() == [False]

@@ -61,7 +61,7 @@ def expected(file: File, log: Sequence[Row], end_time: EndTime) -> Verdicts:
     for row in log:
         assume(reference.row(*row))
     points = defaultdict(list)
-    for one in reference.gone(is_end=end_time == "inf"):
+    for one in reference.removed(is_end=end_time == "inf"):
         points[one.trace].append(one)
     wanted: Verdicts = {}
     for trace, some in points.items():
@@ -233,15 +233,22 @@ def test_values_of_streams(tmp_path: Path) -> None:
     file.write_text(STREAMS)
     log.write_text(LOG)
     done = mtlmon("streams", "--output-format", "csv", str(file), str(log))
-    rows_gone = ["1,a,6,1,1,", "2,b,1,1,1,", "3,a,1,2,1,", "4,a,,,,8", "4,b,,,,11", "4,b,44,2,1,"]
-    assert [line.replace('"', "") for line in done.output.splitlines()[1:]] == rows_gone
+    rows_removed = [
+        "1,a,6,1,1,",
+        "2,b,1,1,1,",
+        "3,a,1,2,1,",
+        "4,a,,,,8",
+        "4,b,,,,11",
+        "4,b,44,2,1,",
+    ]
+    assert [line.replace('"', "") for line in done.output.splitlines()[1:]] == rows_removed
     assert "2 rows still wait" in done.errors
     done = mtlmon("streams", "--end-time", "8", "--output-format", "csv", str(file), str(log))
     ticks = ["8,a,,,,16", "8,b,,,,61"]
-    assert [line.replace('"', "") for line in done.output.splitlines()[1:]] == rows_gone + ticks
+    assert [line.replace('"', "") for line in done.output.splitlines()[1:]] == rows_removed + ticks
     done = mtlmon("streams", "--end-time", "inf", "--output-format", "csv", str(file), str(log))
     last = ["5,a,-9,2,1,", "6,b,-51,2,1,"]
-    assert [line.replace('"', "") for line in done.output.splitlines()[1:]] == rows_gone + last
+    assert [line.replace('"', "") for line in done.output.splitlines()[1:]] == rows_removed + last
 
 
 def test_streams_from_python() -> None:

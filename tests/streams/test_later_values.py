@@ -31,7 +31,7 @@ from tests.streams.test_kernels import same
 CUTS = st.lists(st.integers(0, 30), max_size=3)
 
 
-def gone_of(ticks: list[Tick]) -> list[Gone]:
+def removed_of(ticks: list[Tick]) -> list[Gone]:
     """The rows that have gone, from the values of each expression at each of them."""
     by_name: dict[str, list[tuple[int, int, int, Any]]] = {}
     for time, trace, place, name, value in ticks:
@@ -97,9 +97,9 @@ def test_rows_wait_as_the_reference_says(
             program, log[start:end], periods=texts.waiting, ticks=ticks, first=before
         )
     assert [one is not None for one in found] == taken
-    require_same(gone_of(ticks), reference.gone(is_end=False), texts)
+    require_same(removed_of(ticks), reference.removed(is_end=False), texts)
     ticks += at_end(program, texts.waiting, sum(taken))
-    require_same(gone_of(ticks), reference.gone(is_end=True), texts)
+    require_same(removed_of(ticks), reference.removed(is_end=True), texts)
 
 
 @given(later_programs(), rows(), st.integers(0, 30))
@@ -116,9 +116,9 @@ def test_a_batch_can_be_undone(texts: LaterTexts, log: list[Row], cut: int) -> N
     program.undo()
     end = at_end(program, texts.waiting, 0)
     program.undo()
-    require_same(gone_of(rest()), gone_of(first), texts)
+    require_same(removed_of(rest()), removed_of(first), texts)
     program.undo()
-    require_same(gone_of(at_end(program, texts.waiting, 0)), gone_of(end), texts)
+    require_same(removed_of(at_end(program, texts.waiting, 0)), removed_of(end), texts)
 
 
 def test_traces_can_be_forgotten() -> None:

@@ -123,11 +123,11 @@ class Rounds:
         for place, row in enumerate(rows):
             self.results[row.number] = [column[place] for column in found]
 
-    def push(self, new: list[Row], gone: list[Row]) -> None:
+    def push(self, new: list[Row], removed: list[Row]) -> None:
         first = len(self.rows)
         self.rows += new
-        both = [*new, *gone]
-        signs = [1] * len(new) + [-1] * len(gone)
+        both = [*new, *removed]
+        signs = [1] * len(new) + [-1] * len(removed)
         self.history.push(
             np.array([row.trace for row in both], np.uint32),
             np.array([row.time_stamp for row in both], np.int64),
@@ -185,13 +185,13 @@ class Log:
         """New rows in the order of time, and those that go."""
         source = self.source
         new: list[Row] = []
-        gone: set[Row] = set()
+        removed: set[Row] = set()
         bound = self.now - self.lateness
         for _ in range(source.randint(0, 30)):
             trace = source.randrange(self.traces)
             known = [row for row in self.rows.get(trace, []) if row.time_stamp >= bound]
             if known and source.random() < 0.1:
-                gone.add(source.choice(known))
+                removed.add(source.choice(known))
                 continue
             time_stamp = self.now + source.randint(0, 3)
             if source.random() < self.late:
@@ -204,9 +204,9 @@ class Log:
         for row in new:
             self.rows.setdefault(row.trace, []).append(row)
         for trace, rows in self.rows.items():
-            kept = [row for row in rows if row not in gone]
+            kept = [row for row in rows if row not in removed]
             self.rows[trace] = sorted(kept, key=lambda row: row.time_stamp)
-        return new, list(gone)
+        return new, list(removed)
 
 
 @pytest.mark.parametrize("first", range(0, 120, 20))

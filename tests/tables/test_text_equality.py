@@ -319,7 +319,7 @@ def test_fractions_of_variables_may_come_late(suffix: str, tmp_path: Path) -> No
     pattern = ["--pattern", "logfmt"] if suffix == ".log" else []
     base = [*pattern, "--no-summary"]
 
-    def told(output: str) -> list[tuple[int, str, str]]:
+    def emitted(output: str) -> list[tuple[int, str, str]]:
         found = []
         for line in output.splitlines():
             policy, answer = line.split("\t")
@@ -343,13 +343,13 @@ def test_fractions_of_variables_may_come_late(suffix: str, tmp_path: Path) -> No
     ):
         done = mtlmon(*base, rules, *arguments, log=log)
         lines = [line for line in done.output.splitlines() if not line.startswith("!")]
-        assert told("\n".join(lines)) == sorted(expected), (arguments, done.errors)
+        assert emitted("\n".join(lines)) == sorted(expected), (arguments, done.errors)
     output, log_file = tmp_path / "verdicts", tmp_path / f"grown{suffix}"
     state = ["-o", str(output), "--checkpoint", str(tmp_path / "state"), "--resume"]
     for count in (2, 4, 6, 9):
         write_rows(log_file, (begin + end)[:count])
         assert mtlmon(*base, *state, rules, str(log_file)).errors == ""
-    assert told(output.read_text()) == sorted(expected)
+    assert emitted(output.read_text()) == sorted(expected)
     with check_log(_SUM, files, pattern="logfmt" if pattern else None) as check:
         assert check.to_arrow().column("x").type == pa.float64()
 

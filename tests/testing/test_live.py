@@ -441,9 +441,9 @@ def test_an_event_that_is_wrong_is_an_error_of_the_owner(
 
     asyncio.run(main())
     assert not failures
-    with pytest.raises(type(own.value)) as told:
+    with pytest.raises(type(own.value)) as emitted:
         monitor.event("start", task=1)
-    assert str(told.value) == str(own.value)
+    assert str(emitted.value) == str(own.value)
 
 
 def test_executors() -> None:

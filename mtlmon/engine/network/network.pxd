@@ -55,7 +55,7 @@ cdef class QueueNetwork:
     cdef void _unfold(self, uint32_t words, Network *network) noexcept nogil
     cdef void _unfold_classes(self, uint32_t words, Network *network) noexcept nogil
     cdef void _gather(self, uint32_t words, Network *network) noexcept nogil
-    cdef void _tell_past(
+    cdef void _emit_past(
         self, uint32_t words, Network *network, int64_t position, uint32_t variable,
         const BlockState *block
     ) noexcept nogil
@@ -80,7 +80,7 @@ cdef class QueueNetwork:
     cdef int _open_block(
         self, uint32_t words, Network *network, uint64_t time_stamp
     ) except -1 nogil
-    cdef void _tell(
+    cdef void _emit(
         self, uint32_t words, Network *network, int64_t position, uint32_t number, uint32_t side,
         bint value
     ) noexcept nogil

@@ -596,7 +596,7 @@ cdef class QueueNetwork:
                     set_bit(&network.queues[k].sets[UNDECIDED], position)
                     network.queues[k].undecided_count += 1
             elif temporal.operation != OP_NEXT:
-                self._tell_past(words, network, position, variable, state)
+                self._emit_past(words, network, position, variable, state)
         return 0
 
     cdef void _gather(self, uint32_t words, Network *network) noexcept nogil:
@@ -692,7 +692,7 @@ cdef class QueueNetwork:
             self.start = network.state
         return 0
 
-    cdef void _tell_past(
+    cdef void _emit_past(
         self, uint32_t words, Network *network, int64_t position, uint32_t variable,
         const BlockState *block
     ) noexcept nogil:
@@ -700,15 +700,15 @@ cdef class QueueNetwork:
         cdef const Operator *temporal = &self.waiting[variable]
         cdef uint64_t bit = <uint64_t> 1 << variable
         if temporal.left_slot != NO_FUNCTION and (block.left_true | block.left_false) & bit:
-            self._tell(
+            self._emit(
                 words, network, position, temporal.number, LEFT, (block.left_true & bit) != 0
             )
         if temporal.right_slot != NO_FUNCTION and (block.right_true | block.right_false) & bit:
-            self._tell(
+            self._emit(
                 words, network, position, temporal.number, RIGHT, (block.right_true & bit) != 0
             )
 
-    cdef void _tell(
+    cdef void _emit(
         self, uint32_t words, Network *network, int64_t position, uint32_t number, uint32_t side,
         bint value
     ) noexcept nogil:
@@ -1018,9 +1018,9 @@ cdef class QueueNetwork:
         if depends_on(function, variable, size):
             set_variable(function, function, variable, worth, size)
             if is_true(function, size):
-                self._tell(words, network, position, number, side, True)
+                self._emit(words, network, position, number, side, True)
             elif is_false(function, size):
-                self._tell(words, network, position, number, side, False)
+                self._emit(words, network, position, number, side, False)
 
     cdef void _recount(self, uint32_t words, Network *network, int64_t position) noexcept nogil:
         """Find out which variables of a closed block still matter, and let go of the others."""

@@ -144,7 +144,7 @@ class _Chunk:
         time_stamps: the time-stamps.
         offsets: the offsets.
         held: which conditional atoms hold.
-        told: what the engine has answered while it took them in.
+        emitted: what the engine has answered while it took them in.
         counts: what it has counted meanwhile; None if it has taken in nothing.
     """
 
@@ -155,7 +155,7 @@ class _Chunk:
         self.time_stamps = np.empty(0, np.int64)
         self.offsets = np.empty(0, np.uint64)
         self.held = np.empty((0, atoms), np.bool_)
-        self.told: list[Row] = []
+        self.emitted: list[Row] = []
         self.counts: Counts | None = None
 
     def begin_with(self, state: _State) -> None:
@@ -195,7 +195,7 @@ class _Chunk:
     @property
     def byte_count(self) -> int:
         own = _CHUNK_BYTES + len(self.state) + _POINT_BYTES * self.count
-        return own + _ROW_BYTES * len(self.told)
+        return own + _ROW_BYTES * len(self.emitted)
 
 
 class ChunkedPoints:
@@ -218,7 +218,7 @@ class ChunkedPoints:
         passed: how far time has passed without events.
         due: the least time at which time alone may bring an answer; None if it cannot.
         behind: the last time-stamp of time-points that are forgotten; -1 if none are.
-        told_from: a time below which no answer is given again, nor told.
+        emitted_from: a time below which no answer is given again, nor told.
         replayed: how many time-points were taken in again.
         early_stops: how often this ended as the state was what it had been.
     """
@@ -241,7 +241,7 @@ class ChunkedPoints:
         self._spacing = spacing
         self.engine = new_engine()
         # what `latest` answers as time has passed
-        self._told_ahead: list[Row] = []
+        self._emitted_ahead: list[Row] = []
         self._ahead: Counts | None = None
         # what is counted of chunks that are forgotten
         self.forgotten = counts_of(self.engine)
@@ -250,24 +250,24 @@ class ChunkedPoints:
         self.passed = 0
         self.due: int | None = None
         self.behind = -1
-        self.told_from = 0
+        self.emitted_from = 0
         self.replayed = 0
         self.early_stops = 0
         # the last time-stamp of events that the present update removes
-        self._last_gone = -1
+        self._last_removed = -1
         # by time-stamp, the offsets of events that were taken back, in order
         self.missing: dict[int, list[int]] = {}
 
     # ---- time-points -----------------------------------------------------------------------
 
     def update(
-        self, new: Timed, gone: Iterable[Name], revised: RevisedPoints | None = None
+        self, new: Timed, removed: Iterable[Name], revised: RevisedPoints | None = None
     ) -> None:
         """Take in new time-points, and remove others.
 
         Args:
             new: the new ones, in the order of time; each comes behind those of its time-stamp.
-            gone: the names of events that were taken back. Some may never have been there.
+            removed: the names of events that were taken back. Some may never have been there.
             revised: others at which conditional atoms have changed. What is final may be forgotten.
 
         Raises:
@@ -279,9 +279,9 @@ class ChunkedPoints:
                 if (found := self._find(name)) is not None:
                     self.chunks[found[0]].held[found[1]] = held
                     touched[found[0]] = max(touched.get(found[0], 0), name[0])
-        self._last_gone = -1
-        for name in gone:
-            self._last_gone = max(self._last_gone, name[0])
+        self._last_removed = -1
+        for name in removed:
+            self._last_removed = max(self._last_removed, name[0])
             if (place := self._remove(name)) is not None:
                 touched[place] = max(touched.get(place, 0), name[0])
         late = 0
@@ -310,11 +310,11 @@ class ChunkedPoints:
         Args:
             end: ends the log for the engine.
         """
-        for row in self._told_ahead:
+        for row in self._emitted_ahead:
             self._count(row, -1)
-        self._told_ahead = []
+        self._emitted_ahead = []
         before = counts_of(self.engine)
-        self._do(self.engine, lambda: end(self.engine), self._told_ahead)
+        self._do(self.engine, lambda: end(self.engine), self._emitted_ahead)
         self._ahead = counts_of(self.engine).plus(before, -1)
 
     def _append(self, new: Timed, first: int) -> int:
@@ -356,7 +356,7 @@ class ChunkedPoints:
             places = np.arange(len(points), dtype=np.uint32)
         choose_points(engine.points, points, places, self._by_stamp)
         before = counts_of(engine)
-        self._do(engine, engine.advance, chunk.told)
+        self._do(engine, engine.advance, chunk.emitted)
         more = counts_of(engine).plus(before, -1)
         chunk.counts = more if chunk.counts is None else chunk.counts.plus(more)
 
@@ -364,7 +364,7 @@ class ChunkedPoints:
         self,
         engine: RelationalEngine,
         work: Callable[[], None],
-        told: list[Row],
+        emitted: list[Row],
     ) -> None:
         """Let an engine work, and take its answers."""
         try:
@@ -377,14 +377,14 @@ class ChunkedPoints:
         finally:
             for policy, kind, time_stamp, offset, _, cells in engine.answers.take():
                 row = policy, time_stamp, self._named(time_stamp, offset), kind, cells
-                told.append(row)
+                emitted.append(row)
                 self._count(row, 1)
 
     def _named(self, time_stamp: int, offset: int) -> int:
         """The offset in the name of a time-point, given the one among those that are there."""
         if not self._by_stamp:
-            for gone in self.missing.get(time_stamp, ()):
-                if gone > offset:
+            for removed in self.missing.get(time_stamp, ()):
+                if removed > offset:
                     break
                 offset += 1
         return offset
@@ -401,16 +401,16 @@ class ChunkedPoints:
 
         So no state has to be taken back as time has passed too far.
         """
-        for row in self._told_ahead:
+        for row in self._emitted_ahead:
             self._count(row, -1)
-        self._told_ahead = []
+        self._emitted_ahead = []
         self._ahead = None
         self.due = self.engine.next_due()
         if self.due is not None and self.due <= self.passed:
             ahead = self._new_engine()
             ahead.restore(self.engine.snapshot(has_texts=False))
             before = counts_of(ahead)
-            self._do(ahead, lambda: ahead.end(self.passed, False), self._told_ahead)
+            self._do(ahead, lambda: ahead.end(self.passed, False), self._emitted_ahead)
             self._ahead = counts_of(ahead).plus(before, -1)
             self.due = ahead.next_due()
 
@@ -502,7 +502,7 @@ class ChunkedPoints:
 
     def _has_renamed(self, chunk: _Chunk) -> bool:
         """Whether what is undecided before a chunk may have other names, as events are gone."""
-        return chunk.open_from is not None and chunk.open_from <= self._last_gone
+        return chunk.open_from is not None and chunk.open_from <= self._last_removed
 
     def _is_out_of_reach(self, place: int, time_stamp: int) -> bool:
         """Whether nothing depends on events up to a time from the start of a chunk on.
@@ -537,10 +537,10 @@ class ChunkedPoints:
     def _take_in_again(self, place: int, engine: RelationalEngine) -> int:
         """Take in a chunk, which may become several; return the place behind them."""
         chunk = self.chunks[place]
-        for row in chunk.told:
+        for row in chunk.emitted:
             self._count(row, -1)
         self.replayed += chunk.count
-        chunk.told = []
+        chunk.emitted = []
         chunk.counts = None
         most = self._room(chunk)
         if chunk.count < 2 * most:
@@ -597,7 +597,7 @@ class ChunkedPoints:
             count += 1
         if not count:
             return []
-        told = [row for chunk in self.chunks[:count] for row in chunk.told]
+        emitted = [row for chunk in self.chunks[:count] for row in chunk.emitted]
         self.behind = self.chunks[count - 1].end
         for chunk in self.chunks[:count]:
             if chunk.counts is not None:
@@ -609,9 +609,9 @@ class ChunkedPoints:
         if first.open_from is not None:
             least = min(least, first.open_from)
         # no answer about what is before them is given again
-        self.told_from = least
-        self.missing = {time: gone for time, gone in self.missing.items() if time >= least}
-        return told
+        self.emitted_from = least
+        self.missing = {time: removed for time, removed in self.missing.items() if time >= least}
+        return emitted
 
     @property
     def counts(self) -> Counts:
@@ -623,9 +623,9 @@ class ChunkedPoints:
         return counts if self._ahead is None else counts.plus(self._ahead)
 
     @property
-    def told(self) -> list[Row]:
+    def emitted(self) -> list[Row]:
         """All answers that are known now, but those that are forgotten."""
-        return [row for chunk in self.chunks for row in chunk.told] + self._told_ahead
+        return [row for chunk in self.chunks for row in chunk.emitted] + self._emitted_ahead
 
     # ---- states ----------------------------------------------------------------------------
 
@@ -657,7 +657,7 @@ class ChunkedPoints:
         """Begin with a state and the time-points behind it; `net` has nothing of their answers."""
         net = dict(self.net)
         self.chunks = []
-        self._told_ahead = []
+        self._emitted_ahead = []
         self._ahead = None
         self.engine = self._new_engine()
         self.engine.restore(state)

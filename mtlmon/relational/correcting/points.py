@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from mtlmon.errors import MtlmonError, SnapshotError
-from mtlmon.history.following import IS_GONE, LeadingHistory, taken_back
+from mtlmon.history.following import IS_REMOVED, LeadingHistory, taken_back
 from mtlmon.policy.predicates.integers import LARGEST
 from mtlmon.relational.cells import from_cell, restore_texts
 from mtlmon.relational.correcting.admission import EventAdmission
@@ -110,10 +110,10 @@ class PointHistory:
         by_stamp: as given.
         conditional: as given.
         arrivals: gets the next time-points.
-        told_below: a time below which `found_at` is not asked any more.
+        emitted_below: a time below which `found_at` is not asked any more.
     """
 
-    told_below = 0
+    emitted_below = 0
 
     def __init__(
         self,
@@ -279,9 +279,9 @@ class PointHistory:
         flags = placed["flags"].astype(np.uint8)
         if len(withdrawn):
             withdrawn = taken_back(placed, withdrawn, flags)
-        is_gone = flags & IS_GONE != 0
-        gone = [*_names(withdrawn), *_names(placed[is_gone])]
-        order = np.flatnonzero(~is_gone)
+        is_removed = flags & IS_REMOVED != 0
+        removed = [*_names(withdrawn), *_names(placed[is_removed])]
+        order = np.flatnonzero(~is_removed)
         order = order[np.argsort(placed["time_stamp"][order], kind="stable")]
         held = admitted.held
         if held is None:
@@ -298,7 +298,7 @@ class PointHistory:
             np.ascontiguousarray(placed["offset"]),
             held,
         )
-        self.chunked.update(new, gone, admitted.revised)
+        self.chunked.update(new, removed, admitted.revised)
         self._clear_pool()
         self._forget_texts()
 
@@ -335,13 +335,13 @@ class PointHistory:
 
     def latest(self) -> list[ChangedAnswer]:
         """Return all answers as they are now, without those that are forgotten."""
-        rows = [ChangedAnswer(NEW, *row) for row in self.chunked.told]
+        rows = [ChangedAnswer(NEW, *row) for row in self.chunked.emitted]
         rows.sort(key=lambda one: one[1:4])
         return rows
 
     def found_at(self, policy: int, time_stamp: int, offset: int) -> list[ChangedAnswer]:
         """Return the violations or matches of a policy at a time-point, which is not final yet."""
-        rows = [row for row in (*self._found, *self.chunked.told) if row[3] != HOLDS]
+        rows = [row for row in (*self._found, *self.chunked.emitted) if row[3] != HOLDS]
         return [ChangedAnswer(NEW, *row) for row in rows if row[:3] == (policy, time_stamp, offset)]
 
     def earliest_open(self, policies: Iterable[int]) -> tuple[int, int, int] | None:
@@ -378,7 +378,7 @@ class PointHistory:
         final = self.final_below()
         forgotten = self.chunked.forget(bound)
         if self._keeps_found:
-            first = min(final, self.told_below)
+            first = min(final, self.emitted_below)
             every = [*self._found, *forgotten]
             self._found = dict.fromkeys(row for row in every if row[3] != HOLDS and row[1] >= first)
         if any(row[1] < final for row in self._withdrawn):
@@ -486,9 +486,9 @@ class PointHistory:
             ):
                 raise damaged()
             self.chunked.passed = head["passed"]
-            self.chunked.missing = {time: list(gone) for time, gone in head["missing"]}
-            for time, gone in self.chunked.missing.items():
-                if not _are_integers([time, *gone], 0) or gone != sorted(gone):
+            self.chunked.missing = {time: list(removed) for time, removed in head["missing"]}
+            for time, removed in self.chunked.missing.items():
+                if not _are_integers([time, *removed], 0) or removed != sorted(removed):
                     raise damaged()
             self.chunked.begin_again(state, held)
             base = self._engine()

@@ -472,7 +472,7 @@ class SlicedEngine:
 
     def _begin(self, block: SplitBlock) -> None:
         """The slices, none of which is at work, take in a block next."""
-        self._splitter.tell(block)
+        self._splitter.commit(block)
 
     def _end(self, block: SplitBlock) -> bool:
         """The slices have taken in a block; return whether they can go on."""

@@ -115,9 +115,9 @@ class BlockRunner:
             _advance(self._block, part)
             with self._changed:
                 self._left -= 1
-                goes_on = self._left == 0 and self._go_on(self._block, part)
+                goes_on = self._left == 0 and self._resume(self._block, part)
 
-    def _go_on(self, block: SplitBlock, part: Part) -> bool:
+    def _resume(self, block: SplitBlock, part: Part) -> bool:
         """End with a block; return whether there is a next one, for the present thread, too."""
         self._block = None
         try:

@@ -17,7 +17,7 @@ cdef class Splitter:
     cdef readonly Router router
     cdef readonly Timeline timeline
     cdef uint8_t *is_whole              # whether a slice gets all time-points
-    cdef list untold                    # blocks that the timeline has not been told of, in order
+    cdef list uncommitted               # blocks that the timeline has not been told of, in order
 
 
 cdef class SplitBlock:

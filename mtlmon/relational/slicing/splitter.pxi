@@ -33,7 +33,7 @@ cdef class Splitter:
     def __cinit__(self, Router router not None, Timeline timeline not None, whole):
         self.router = router
         self.timeline = timeline
-        self.untold = []
+        self.uncommitted = []
         self.is_whole = <uint8_t *> calloc(router.slices, 1)
         if self.is_whole == NULL:
             raise MemoryError("mtlmon: out of memory")
@@ -53,14 +53,14 @@ cdef class Splitter:
     def split(self, PointBlock points not None, SplitBlock target not None):
         """Move the time-points of a block, none of which has been read, to a block that is split.
 
-        The timeline does not change before `tell`, so that slices may still work on the time-points
-        before these. Several blocks may be split until then.
+        The timeline does not change before `commit`, so that slices may still work on the
+        time-points before these. Several blocks may be split until then.
         """
         if target.splitter is not self:
             raise ValueError("a block of another splitter")
         if points.next:
             raise ValueError("time-points have been read")
-        if target in self.untold:
+        if target in self.uncommitted:
             raise ValueError("the timeline has not been told of the time-points of a block")
         if points.atom_count != self.router.atom_count:
             raise ValueError("time-points of other atoms")
@@ -68,18 +68,18 @@ cdef class Splitter:
             target.find_rows(self.router, points)
         target.points.clear()
         exchange(points, target.points)
-        self.untold.append(target)
+        self.uncommitted.append(target)
 
-    def tell(self, SplitBlock block not None):
+    def commit(self, SplitBlock block not None):
         """Tell the timeline of the time-points of the next block, so that slices can copy them.
 
         No slice may be at work.
         """
         cdef size_t k
         cdef PointBlock points = block.points
-        if not self.untold or block is not self.untold[0]:
+        if not self.uncommitted or block is not self.uncommitted[0]:
             raise ValueError("the time-points of another block come next")
-        self.untold.pop(0)
+        self.uncommitted.pop(0)
         block.number = self.timeline.point_count
         with nogil:
             self.timeline.begin()

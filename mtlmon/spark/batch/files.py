@@ -101,8 +101,8 @@ class FileTraces:
     def _format_of(self, path: str) -> str:
         if self._format is not None:
             return self._format
-        told = table_format(path)
-        return LOG if told is None else told[0]
+        emitted = table_format(path)
+        return LOG if emitted is None else emitted[0]
 
     def _log(self, path: str) -> Iterator[PointBatch]:
         """Yield the events and ticks of a text log."""

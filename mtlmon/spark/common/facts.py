@@ -39,11 +39,11 @@ def with_facts(verdicts: DataFrame, file: PolicyFile | None) -> DataFrame:
         columns[names["severity"]] = _looked_up(severities)
     if "text" in names:
         finds = [one.name for one in file.policies if one.is_find]
-        is_told = ~column_named("verdict")
+        is_emitted = ~column_named("verdict")
         if finds:
-            is_told |= column_named("verdict") & column_named(POLICY).isin(finds)
+            is_emitted |= column_named("verdict") & column_named(POLICY).isin(finds)
         texts = {one.name: one.text or None for one in file.policies}
-        columns[names["text"]] = F.when(is_told, _looked_up(texts))
+        columns[names["text"]] = F.when(is_emitted, _looked_up(texts))
     return verdicts.withColumns(columns) if columns else verdicts
 
 

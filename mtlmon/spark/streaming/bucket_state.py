@@ -125,7 +125,7 @@ class BucketMonitors(Machine[LiveBucket, Answers]):
         if self._streams is not None:
             self._streams.report()
 
-    def tells_time(self, key: tuple[object, ...]) -> bool:
+    def wakes_with_horizon(self, key: tuple[object, ...]) -> bool:
         # bucket 0 also says what is final
         return self._admission.corrects and key == (0,)
 
@@ -143,7 +143,7 @@ class BucketMonitors(Machine[LiveBucket, Answers]):
 
     def update(self, node: LiveBucket, sent: Sent) -> tuple[Entry | None, Answers]:
         if self._streams is not None:
-            self._streams.hear(sent.side)
+            self._streams.notify(sent.side)
         columns, events, late = self._admitted(
             sent.blocks, self._admission.admits_from(sent.horizon)
         )

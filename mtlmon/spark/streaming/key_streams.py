@@ -17,7 +17,7 @@ from mtlmon.relations.touching import TouchedRows
 from mtlmon.spark.common.events import RefusedRows
 from mtlmon.spark.common.trace_streams import RefusedTicks, set_computed, stream_atoms
 from mtlmon.spark.streaming.key_changes import KeyChanges
-from mtlmon.spark.streaming.relation_state import HeardRelations
+from mtlmon.spark.streaming.relation_state import KnownRelations
 from mtlmon.spark.streaming.row_relations import relations_of_rows
 from mtlmon.streams.successive import rest_of_trace, trace_pieces
 from mtlmon.tables.columns.keys import NO_NUMBER
@@ -51,28 +51,28 @@ class KeyStreams:
         self._atoms.programs(records.schema)
         self._log_atoms = source.policies.log_atoms
         self._changes = KeyChanges(source.policies, source.keys)
-        told = list(relations_of_rows(source.policies))
-        self._heard = HeardRelations(source.policies.looked_up or {}, told) if told else None
-        self._is_told = False
+        emitted = list(relations_of_rows(source.policies))
+        self._known = KnownRelations(source.policies.looked_up or {}, emitted) if emitted else None
+        self._is_emitted = False
         self._errors: list[str] = []
         self._refused = RefusedRows(source, self._errors)
         self._keys: BucketKeys | None = None
         self._number = 0
         self._on_tick = RefusedTicks(source, self._errors, self._values_of)
 
-    def hear(self, content: bytes | None) -> None:
+    def notify(self, content: bytes | None) -> None:
         """Take what relations of rows are told in this visit; None if that is nothing."""
-        self._is_told = content is not None
+        self._is_emitted = content is not None
         if content is not None:
-            assert self._heard is not None
-            self._heard.hear(content)
+            assert self._known is not None
+            self._known.notify(content)
 
     def changed(self, keys: BucketKeys) -> NDArray[np.bool_] | None:
         """Return for which keys relations of rows change in this visit; None if for none."""
-        if not self._is_told:
+        if not self._is_emitted:
             return None
-        assert self._heard is not None
-        return self._changes.changed(keys, self._heard.since)
+        assert self._known is not None
+        return self._changes.changed(keys, self._known.since)
 
     def concerned(
         self, events: Waiting, owners: NDArray[np.int64], count: int
@@ -87,10 +87,10 @@ class KeyStreams:
         Returns:
             By the number of a key, whether it is concerned; None if none is.
         """
-        if not self._is_told or self._heard is None:
+        if not self._is_emitted or self._known is None:
             return None
         own = self._atoms.relations_of(0)
-        changed = [one for one in self._heard.changed if one.relation in own]
+        changed = [one for one in self._known.changed if one.relation in own]
         if not changed:
             return None
         if self._atoms.has_ticks:
@@ -106,7 +106,7 @@ class KeyStreams:
     @property
     def hears(self) -> bool:
         """Whether there are relations of rows."""
-        return self._heard is not None
+        return self._known is not None
 
     def begin_key(self, keys: BucketKeys, number: int) -> None:
         """Go on to a key, which errors at ticks name."""
@@ -114,9 +114,9 @@ class KeyStreams:
 
     def _require(self, horizon: int) -> None:
         """Check that relations are known at the times at which values are looked up."""
-        if self._heard is not None and self._heard.horizon != horizon:
+        if self._known is not None and self._known.horizon != horizon:
             raise MtlmonError(
-                f"relations of rows are known up to {self._heard.horizon}, but events up to "
+                f"relations of rows are known up to {self._known.horizon}, but events up to "
                 f"{horizon} are to be monitored: this is an error of mtlmon, please report it"
             )
 

@@ -134,7 +134,7 @@ class Machine(ABC, Generic[NodeT, AnswersT]):
     def close(self) -> None:
         """End the work of a task."""
 
-    def tells_time(self, key: tuple[object, ...]) -> bool:
+    def wakes_with_horizon(self, key: tuple[object, ...]) -> bool:
         """Whether a node says something whenever the horizon moves."""
         return False
 
@@ -186,7 +186,7 @@ class Machine(ABC, Generic[NodeT, AnswersT]):
             if not is_done:
                 self.fail()
         wakeup = node.next_change
-        if self.tells_time(sent.key):
+        if self.wakes_with_horizon(sent.key):
             wakeup = sent.horizon + 1 if wakeup is None else min(wakeup, sent.horizon + 1)
         return Visit(wakeup, entry, replaced, node, answers, was_due)
 

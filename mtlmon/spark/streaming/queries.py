@@ -25,7 +25,7 @@ from mtlmon.spark.streaming.event_clock import EventClock
 from mtlmon.spark.streaming.event_records import EventRecords, order_type_trouble
 from mtlmon.spark.streaming.lateness import WATERMARK, lateness_beyond, refuse_corrections
 from mtlmon.spark.streaming.packing import BUCKET, LATEST, PackRows, key_types, packed_schema
-from mtlmon.spark.streaming.row_relations import RowsToCome, told_buckets
+from mtlmon.spark.streaming.row_relations import RowsToCome, emitted_buckets
 from mtlmon.spark.streaming.settings import stream_settings
 from mtlmon.spark.streaming.verdicts import UnpackResults, stream_schema
 
@@ -245,9 +245,9 @@ def monitor_stream(
         own_fields = [df.schema[name] for name in own.keys]
         # Drop the column that has the watermark; otherwise Spark would drop late rows.
         sent = packed.drop(LATEST)
-        told = told_buckets(df, own, settings, clock, waits, own_count, beyond)
-        if told is not None:
-            sent = sent.union(told)
+        emitted = emitted_buckets(df, own, settings, clock, waits, own_count, beyond)
+        if emitted is not None:
+            sent = sent.union(emitted)
         found = _verdicts(sent, own, records, clock, own_fields, beyond)
         parts.append(found if len(partitions.columns) == 1 else with_keys(found, own.keys, fields))
     verdicts = reduce(lambda one, other: one.union(other), parts)

@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from mtlmon.spark.streaming.nodes import Sent, Visit
     from mtlmon.spark.streaming.relation_records import RelationRecords
 
-__all__ = ["TOLD", "HeardRelations", "RelationHost"]
+__all__ = ["EMITTED", "KnownRelations", "RelationHost"]
 
-TOLD = StructType([StructField(EVENTS, BinaryType())])
+EMITTED = StructType([StructField(EVENTS, BinaryType())])
 """The columns of results."""
 
 _FIRST_HORIZON = 0
@@ -99,7 +99,7 @@ class LiveRelations:
             relation.advance(table, horizon, NO_END)
         self.horizon = horizon
         said = [relation.said() for relation in self._relations]
-        return told_as_bytes(horizon, since, said, [b""] * len(said))
+        return sent_as_bytes(horizon, since, said, [b""] * len(said))
 
     def restore(self, horizon: int, waiting: pa.RecordBatch, snapshots: Sequence[bytes]) -> None:
         """Go on from what `snapshots` has returned, with the rows that wait.
@@ -182,7 +182,7 @@ class CorrectedRelations(LiveRelations):
             else b""
             for name in self._by_name
         ]
-        return told_as_bytes(horizon, since, said, others)
+        return sent_as_bytes(horizon, since, said, others)
 
     def restore(self, horizon: int, waiting: pa.RecordBatch, snapshots: Sequence[bytes]) -> None:
         """Do what `LiveRelations.restore` says."""
@@ -199,10 +199,10 @@ class CorrectedRelations(LiveRelations):
         return [self._revised.snapshot()]
 
 
-def told_as_bytes(
+def sent_as_bytes(
     horizon: int, since: int, said: Sequence[bytes], changed: Sequence[bytes]
 ) -> bytes:
-    """Return what buckets are told, for `HeardRelations.hear`.
+    """Return what buckets are told, for `KnownRelations.notify`.
 
     Args:
         horizon: what relations say is known below it.
@@ -226,7 +226,7 @@ class RelationHost(Host, Machine[LiveRelations, "bytes | None"]):
     """
 
     state_name = "relations"
-    results = TOLD
+    results = EMITTED
 
     def __init__(
         self,
@@ -265,10 +265,10 @@ class RelationHost(Host, Machine[LiveRelations, "bytes | None"]):
         # the buckets tell of late rows
         admits_from = self._admission.admits_from(sent.horizon)
         rows = rows.filter(pc.greater_equal(rows.column(0), admits_from))
-        told = node.take(rows, sent.horizon)
-        if told is None and not rows.num_rows:
+        emitted = node.take(rows, sent.horizon)
+        if emitted is None and not rows.num_rows:
             return None, None
-        return self._entry(sent.horizon, rows), told
+        return self._entry(sent.horizon, rows), emitted
 
     def snapshot(self, node: LiveRelations, horizon: int) -> Entry:
         return self._entry(node.horizon, node.waiting, node.snapshots())
@@ -286,7 +286,7 @@ class RelationHost(Host, Machine[LiveRelations, "bytes | None"]):
             yield Row(**{EVENTS: visit.answers})
 
 
-class HeardRelations:
+class KnownRelations:
     """Relations as buckets know them, which hear what they say in each batch.
 
     Args:
@@ -302,23 +302,23 @@ class HeardRelations:
     def __init__(self, known: Mapping[str, KnownRelation], names: Sequence[str]) -> None:
         self._names = names
         self._relations: list[RowRelation] = [known[name] for name in names]  # type: ignore[misc]
-        self._heard = b""
+        self._known = b""
         self.horizon = self.since = _FIRST_HORIZON
         self.changed: list[Changed] = []
 
-    def hear(self, content: bytes) -> None:
+    def notify(self, content: bytes) -> None:
         """Say what the state of the relations has told."""
         # all buckets of a batch are told the same
-        if content == self._heard:
+        if content == self._known:
             return
         times, *parts = split_parts(content)
         count = len(self._relations)
         for relation, one in zip(self._relations, parts[:count], strict=True):
-            relation.hear(one)
+            relation.notify(one)
         self.changed = [
             Changed(name, records_of(table_of_bytes(one)))
             for name, one in zip(self._names, parts[count:], strict=True)
             if one
         ]
-        self._heard = content
+        self._known = content
         self.horizon, self.since = np.frombuffer(times, np.int64).tolist()

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from mtlmon.spark.common.policies import Policies
     from mtlmon.spark.streaming.event_clock import EventClock
 
-__all__ = ["PackRelationRows", "RowsToCome", "relations_of_rows", "told_buckets"]
+__all__ = ["PackRelationRows", "RowsToCome", "emitted_buckets", "relations_of_rows"]
 
 
 class RowsToCome(NamedTuple):
@@ -153,7 +153,7 @@ class PackRelationRows:
             yield pa.RecordBatch.from_arrays(columns, [str(i) for i in range(len(columns))])
 
 
-def told_buckets(
+def emitted_buckets(
     df: DataFrame,
     source: EventSource,
     settings: bytes,
@@ -188,8 +188,8 @@ def told_buckets(
     if delay is not None:
         packed = packed.withWatermark(LATEST, delay)
     host = RelationHost(relations, records, lateness)
-    told = hosted(packed.drop(LATEST), BUCKET, host, clock)
-    return told.select(
+    emitted = hosted(packed.drop(LATEST), BUCKET, host, clock)
+    return emitted.select(
         F.explode(F.sequence(F.lit(0), F.lit(buckets - 1))).alias(BUCKET),
         F.lit(OF_RELATIONS).alias(TASK),
         F.lit(0).cast("bigint").alias(PLACE),

@@ -85,7 +85,7 @@ class SliceCheckpoint(NamedTuple):
         """
         own = [self.states[number] for number in range(self.slices)]
         slicing = own[0].facts.slicing
-        if slicing == settings.slicing and all(one.facts.told is None for one in own):
+        if slicing == settings.slicing and all(one.facts.emitted is None for one in own):
             return None
         found = moved_states(self.source, wanted, own, split)
         wakeups = [

@@ -163,11 +163,11 @@ class CorrectedSlice(LiveSlice):
         self._arrivals.drop(len(self._arrivals))
         net, chunked.net = chunked.net, {}
         bounds = pa.array(self._bounds(horizon), pa.int64())
-        gone = [row for row, by in net.items() if by < 0]
+        removed = [row for row, by in net.items() if by < 0]
         new = [row for row, by in net.items() if by > 0]
         chunked.forget(self._admission.admits_from(horizon))
         self._judged = [one for one in self._judged if one[0] > chunked.behind]
-        return [*self._changes(gone, _DELETE, bounds), *self._changes(new, _INSERT, bounds)]
+        return [*self._changes(removed, _DELETE, bounds), *self._changes(new, _INSERT, bounds)]
 
     def _read(self) -> None:
         while self._points.read():

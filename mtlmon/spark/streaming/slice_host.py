@@ -178,7 +178,7 @@ class SliceHost(Host, Machine["LiveSlice | OldSlice", Parts]):
             check_state(facts, self._source.slices, self._settings)
             return True
         return (
-            facts.told is None
+            facts.emitted is None
             and facts.slicing == self._settings.slicing
             and (self._moved is None or facts.generation == self._moved.generation)
         )
@@ -209,7 +209,7 @@ class SliceHost(Host, Machine["LiveSlice | OldSlice", Parts]):
         old.facts = old.facts._replace(next_wakeup=horizon + 1)
         parts = []
         if _number(sent.key) == moved.first_woken and moved.planned == sent.batch:
-            old.facts = old.facts._replace(told=horizon)
+            old.facts = old.facts._replace(emitted=horizon)
             for one in range(len(moved.states)):
                 found = self._moved_live(moved, one).pass_time(horizon)
                 parts += [(one, part) for part in found]

@@ -53,7 +53,7 @@ def moved_states(
         LimitError: a slice would remember too much.
     """
     known = [one.facts for one in states]
-    horizon = max(max(one.horizon, one.told or 0) for one in known)
+    horizon = max(max(one.horizon, one.emitted or 0) for one in known)
     lateness = known[0].lateness
     settings = SliceSettings.of(old, lateness)
     before, after = SlicePlan(old), SlicePlan(new)
@@ -72,7 +72,7 @@ def moved_states(
         batch=known[0].batch,
         horizon=horizon,
         next_wakeup=None,
-        told=None,
+        emitted=None,
         lateness=lateness,
         policy=settings.policy,
         slicing=settings.slicing,

@@ -86,7 +86,7 @@ class SliceFacts(NamedTuple):
         horizon: rows with time-stamps below it have been taken in.
         next_wakeup: the least horizon at which there is something to do without a new row, or
             None.
-        told: a horizon up to which everything has been reported, by the slices that these states
+        emitted: a horizon up to which everything has been reported, by the slices that these states
             were to be moved to; the states are as before. Usually None.
         lateness: `SliceSettings.lateness`.
         policy: `SliceSettings.policy`.
@@ -98,7 +98,7 @@ class SliceFacts(NamedTuple):
     batch: int
     horizon: int
     next_wakeup: int | None
-    told: int | None
+    emitted: int | None
     lateness: int | None
     policy: bytes
     slicing: bytes
@@ -111,7 +111,7 @@ class SliceFacts(NamedTuple):
             self.batch,
             self.horizon,
             _NONE if self.next_wakeup is None else self.next_wakeup,
-            _NONE if self.told is None else self.told,
+            _NONE if self.emitted is None else self.emitted,
             _NONE if self.lateness is None else self.lateness,
             self.policy,
             self.slicing,
@@ -129,8 +129,8 @@ class SliceFacts(NamedTuple):
         generation, slices, batch, horizon, *numbers, policy, slicing = _FACTS.unpack(
             entry.settings
         )
-        wakeup, told, lateness = (None if one == _NONE else one for one in numbers)
-        return cls(generation, slices, batch, horizon, wakeup, told, lateness, policy, slicing)
+        wakeup, emitted, lateness = (None if one == _NONE else one for one in numbers)
+        return cls(generation, slices, batch, horizon, wakeup, emitted, lateness, policy, slicing)
 
 
 class SliceSnapshot(NamedTuple):
@@ -252,11 +252,11 @@ def check_state(facts: SliceFacts, slices: int, settings: SliceSettings) -> None
         SnapshotError: it was made with other slices or settings, or has to be moved.
     """
     check_policy(facts, settings)
-    if facts.slicing == settings.slicing and facts.told is None:
+    if facts.slicing == settings.slicing and facts.emitted is None:
         return
     if facts.slices != slices:
         what = f"slices={facts.slices}, not {slices}"
-    elif facts.told is None:
+    elif facts.emitted is None:
         what = "other statistics"
     else:
         what = "slices that have begun to be others"

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from mtlmon.spark.streaming.key_streams import KeyStreams
     from mtlmon.spark.streaming.shared_monitors import SharedMonitors
 
-    Told = tuple[NDArray[np.void], NDArray[np.int64]]
+    Emitted = tuple[NDArray[np.void], NDArray[np.int64]]
 
 __all__ = ["StreamCorrections"]
 
@@ -51,65 +51,65 @@ class _CorrectedBucket(LiveBucket):
     """A bucket whose states are of the past, with all events since.
 
     Attributes:
-        told: for each policy, the verdicts since, and the numbers of their keys.
+        emitted: for each policy, the verdicts since, and the numbers of their keys.
     """
 
     def __init__(self, records: BucketRecords, shared: SharedMonitors) -> None:
         super().__init__(records, shared)
         nothing = np.empty(0, verdict_type()), np.empty(0, np.int64)
-        self.told: list[Told] = [nothing] * len(shared.monitors)
+        self.emitted: list[Emitted] = [nothing] * len(shared.monitors)
 
     @property
     def busy(self) -> NDArray[np.int64]:
-        return np.concatenate([self.owners, *(owners for _, owners in self.told)])
+        return np.concatenate([self.owners, *(owners for _, owners in self.emitted)])
 
     @property
     def held_bytes(self) -> int:
-        return super().held_bytes + sum(one.nbytes for told in self.told for one in told)
+        return super().held_bytes + sum(one.nbytes for emitted in self.emitted for one in emitted)
 
     def keep(self, is_kept: NDArray[np.bool_]) -> None:
         numbers = np.cumsum(is_kept) - 1
-        self.told = [(records, numbers[owners]) for records, owners in self.told]
+        self.emitted = [(records, numbers[owners]) for records, owners in self.emitted]
         super().keep(is_kept)
 
-    def retell(self, number: int, is_other: NDArray[np.bool_], told: Told) -> None:
+    def emit_again(self, number: int, is_other: NDArray[np.bool_], emitted: Emitted) -> None:
         """Replace the verdicts of a policy about some keys."""
-        records, owners = self.told[number]
+        records, owners = self.emitted[number]
         kept = ~is_other[owners]
-        self.told[number] = (
-            _together(records[kept], told[0]),
-            np.concatenate([owners[kept], told[1]]),
+        self.emitted[number] = (
+            _together(records[kept], emitted[0]),
+            np.concatenate([owners[kept], emitted[1]]),
         )
 
     def take_segment(self, segment: Segment) -> None:
-        count = len(self.told)
-        told = segment.monitors[count:]
-        if len(told) != count:
+        count = len(self.emitted)
+        emitted = segment.monitors[count:]
+        if len(emitted) != count:
             raise SnapshotError(DAMAGED)
         super().take_segment(segment._replace(monitors=segment.monitors[:count]))
         numbers = self.keys.add(segment.keys)
         is_other = np.zeros(len(self.keys), np.bool_)
         is_other[numbers] = True
         try:
-            for policy, content in enumerate(told):
+            for policy, content in enumerate(emitted):
                 records, owners = split_parts(content)
                 found = np.frombuffer(records, verdict_type())
                 own = numbers[np.frombuffer(owners, np.uint32)]
-                self.retell(policy, is_other, (found, own))
+                self.emit_again(policy, is_other, (found, own))
         except (ValueError, IndexError) as error:
             raise SnapshotError(f"{DAMAGED}: {error}") from None
 
     def segment(self, numbers: NDArray[np.int64]) -> Segment:
         places = np.full(len(self.keys), -1, np.int64)
         places[numbers] = np.arange(len(numbers))
-        told = []
-        for records, owners in self.told:
+        emitted = []
+        for records, owners in self.emitted:
             own = places[owners]
             is_own = own >= 0
             indices = own[is_own].astype(np.uint32)
-            told.append(joined_parts([records[is_own].tobytes(), indices.tobytes()]))
+            emitted.append(joined_parts([records[is_own].tobytes(), indices.tobytes()]))
         found = super().segment(numbers)
-        return found._replace(monitors=[*found.monitors, *told])
+        return found._replace(monitors=[*found.monitors, *emitted])
 
 
 class StreamCorrections(BucketMonitors):
@@ -241,22 +241,22 @@ class StreamCorrections(BucketMonitors):
         is_judged[judged] = True
         numbers = judged.astype(np.uint32)
         changes = {}
-        has_told = np.zeros(len(judged), np.bool_)
-        for policy, (early_told, told) in enumerate(zip(found, now, strict=True)):
-            records, of_keys = live.told[policy]
+        has_emitted = np.zeros(len(judged), np.bool_)
+        for policy, (early_emitted, emitted) in enumerate(zip(found, now, strict=True)):
+            records, of_keys = live.emitted[policy]
             own = is_judged[of_keys]
             was = records[own], of_keys[own].astype(np.uint32)
-            of_said = np.append(early_told[1], told[1])
-            said = _together(early_told[0], told[0]), numbers[of_said]
+            of_said = np.append(early_emitted[1], emitted[1])
+            said = _together(early_emitted[0], emitted[0]), numbers[of_said]
             changed, of_changes = differences(was, numbers, said, numbers)
-            live.retell(policy, is_judged, (told[0], judged[told[1]]))
-            has_told[told[1]] = True
+            live.emit_again(policy, is_judged, (emitted[0], judged[emitted[1]]))
+            has_emitted[emitted[1]] = True
             if len(changed):
                 found_keys = judged[of_changes]
                 changes[policy] = owned_records(keys, found_keys, changed.tobytes())
         self._shared.drop(again)
         # once all this can change no more
-        later = np.where(has_told | (earliest < NEVER), horizon, NEVER - self._lateness - 1)
+        later = np.where(has_emitted | (earliest < NEVER), horizon, NEVER - self._lateness - 1)
         if streams.hears:
             later = np.where(earliest < NEVER, earliest, later)
         keys.next_wakeup[judged] = np.minimum(wakeups, later + self._lateness + 1)
@@ -268,7 +268,7 @@ class StreamCorrections(BucketMonitors):
         streams: NDArray[np.uint32],
         until: int,
         wakeups: NDArray[np.int64] | None = None,
-    ) -> list[Told]:
+    ) -> list[Emitted]:
         """Feed what was computed for some keys, and let time pass for them.
 
         Args:

@@ -119,14 +119,14 @@ class DelimitedReader:
         self.rounded = RoundedIntegers()
 
     def blocks(
-        self, file: TableFile, stream: ByteStream, go_on: BlockPlace | None = None
+        self, file: TableFile, stream: ByteStream, resume: BlockPlace | None = None
     ) -> Iterator[Block | BadRow | GoneOn]:
         """Read the rows of a file.
 
         Args:
             file: the file.
             stream: its bytes.
-            go_on: the place of a block behind which to go on, once the first rows have been read.
+            resume: the place of a block behind which to go on, once the first rows have been read.
 
         Raises:
             TableError: the header is not valid.
@@ -141,16 +141,16 @@ class DelimitedReader:
                     names = self._header(block, file)
                     self._head = block.text_of(0)
                 continue
-            if go_on is None:
+            if resume is None:
                 row = yield from self._rows(block, file, names, row)
                 continue
             yield from self.read(block, file, names, row)
             break
-        if go_on is None or names is None:
+        if resume is None or names is None:
             return
         yield GoneOn()
-        row = go_on.row
-        for following in text_behind(self, stream, go_on, block.syntax):
+        row = resume.row
+        for following in text_behind(self, stream, resume, block.syntax):
             row = yield from self._rows(following, file, names, row)
 
     def _rows(

@@ -16,7 +16,7 @@ import pyarrow as pa
 from mtlmon.errors import MtlmonError, TableError
 from mtlmon.support.file_patterns import files_of
 from mtlmon.support.option_names import PYTHON
-from mtlmon.support.standard_input import go_on_in_input, input_name, take_begin
+from mtlmon.support.standard_input import input_name, resume_in_input, take_begin
 from mtlmon.support.table_formats import (
     COMPRESSION_BYTES,
     FORMAT_NAMES,
@@ -118,13 +118,13 @@ def _in_directory(directory: str, format: str | None, option_names: OptionNames)
 
 def _table_file(path: str, name: str, format: str | None, option_names: OptionNames) -> TableFile:
     if format is None:
-        told = None if path == STANDARD_INPUT else table_format(path)
-        if told is None:
+        emitted = None if path == STANDARD_INPUT else table_format(path)
+        if emitted is None:
             known = ", ".join(FORMAT_NAMES)
             option = option_names.written("format")
             advice = f": say it with {option}," if option else ":"
             raise MtlmonError(f"{name}: the name does not tell the format{advice} one of {known}")
-        format = told[0]
+        format = emitted[0]
     return TableFile(path, name, format)
 
 
@@ -308,7 +308,7 @@ class ByteStream:
         if self.is_regular:
             self.raw.seek(position)
         else:
-            go_on_in_input()
+            resume_in_input()
 
     def _read_into(self, view: memoryview) -> int:
         if self._stream is not None:

@@ -159,26 +159,26 @@ class JsonLinesReader:
         self.rounded = RoundedIntegers()
 
     def blocks(
-        self, file: TableFile, stream: ByteStream, go_on: BlockPlace | None = None
+        self, file: TableFile, stream: ByteStream, resume: BlockPlace | None = None
     ) -> Iterator[Block | BadRow | GoneOn]:
         """Read the rows of a file.
 
         Args:
             file: the file.
             stream: its bytes.
-            go_on: the place of a block behind which to go on, once the first rows have been read.
+            resume: the place of a block behind which to go on, once the first rows have been read.
         """
         row = 1
         for block in text_blocks(stream):
-            if go_on is not None:
+            if resume is not None:
                 yield from self.read(block, file, row)
                 break
             row = yield from self._rows(block, file, row)
-        if go_on is None:
+        if resume is None:
             return
         yield GoneOn()
-        row = go_on.row
-        for block in text_behind(self, stream, go_on):
+        row = resume.row
+        for block in text_behind(self, stream, resume):
             row = yield from self._rows(block, file, row)
 
     def _rows(

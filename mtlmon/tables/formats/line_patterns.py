@@ -214,14 +214,14 @@ class LineReader:
         self._first: tuple[str, int, str] | None = None
 
     def blocks(
-        self, file: TableFile, stream: ByteStream, go_on: BlockPlace | None = None
+        self, file: TableFile, stream: ByteStream, resume: BlockPlace | None = None
     ) -> Iterator[Block | BadRow | GoneOn]:
         """Read the rows of a file.
 
         Args:
             file: the file.
             stream: its bytes.
-            go_on: the place of a block behind which to go on, once the first rows have been read.
+            resume: the place of a block behind which to go on, once the first rows have been read.
 
         Raises:
             TableError: the pattern has no group for a column.
@@ -247,7 +247,7 @@ class LineReader:
                     row += block.row_count
 
         texts = text_blocks(stream)
-        if go_on is None:
+        if resume is None:
             yield from rows_of(texts, 1)
             return
         # the first rows that there are tell the types
@@ -256,7 +256,7 @@ class LineReader:
             if isinstance(read, Block):
                 break
         yield GoneOn()
-        yield from rows_of(text_behind(self, stream, go_on), go_on.row)
+        yield from rows_of(text_behind(self, stream, resume), resume.row)
 
     def _read(
         self, block: TextBlock, file: TableFile, names: list[str], row: int

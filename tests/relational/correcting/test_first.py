@@ -74,13 +74,13 @@ def test_the_first_violation_is_that_of_the_reference(text: str, ids: bool) -> N
                 [ChangedAnswers(history.changes(), 0), FinalBound(history.final_below())]
             )
             made = history.plan
-            told: set[Answer] = set()
+            emitted: set[Answer] = set()
             found = [one for row in rows if isinstance(row, ChangedAnswers) for one in row.changes]
             for one in found:
                 policy = made.named_policies[one.policy]
                 pairs = zip(one.cells, policy.kinds, strict=True)
                 values = tuple(from_cell(cell, kind, made.texts) for cell, kind in pairs)
-                told.add((policy.name, one.time_stamp, one.offset, True, values))
+                emitted.add((policy.name, one.time_stamp, one.offset, True, values))
             if first.is_known:
                 break
             if random.random() < 0.2:
@@ -96,6 +96,6 @@ def test_the_first_violation_is_that_of_the_reference(text: str, ids: bool) -> N
         early += 1
         least = min((one[1], one[2], names.index(one[0])) for one in violations)
         wanted = {one for one in violations if (one[1], one[2], names.index(one[0])) == least}
-        assert told == wanted
+        assert emitted == wanted
     if "EVENTUALLY EXISTS" not in text and "COUNT" not in text:
         assert early or not has_all_cases()

@@ -126,7 +126,7 @@ def test_rows_go_where_the_reference_says(
     splitter = Splitter(router, Timeline(made), whole)
     split = SplitBlock(splitter, widths)
     splitter.split(points, split)
-    splitter.tell(split)
+    splitter.commit(split)
     assert len(points) == 0
     for number, block in enumerate(blocks):
         split.copy_to(block, number)

@@ -52,7 +52,7 @@ class Slices:
 
     def begin(self, block: SplitBlock) -> None:
         self.begun.append(block)
-        self.splitter.tell(block)
+        self.splitter.commit(block)
 
     def end(self, block: SplitBlock) -> bool:
         self.ended.append(block)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from mtlmon.arrays.native import EventColumns
-from mtlmon.history.following import IS_GONE, IS_HIDDEN
+from mtlmon.history.following import IS_HIDDEN, IS_REMOVED
 from mtlmon.streams.late_ticks import joined_ticks
 from mtlmon.streams.named_rows import Names, Rows
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mtlmon.history.following import FollowingHistory, Passed
     from mtlmon.streams.late_ticks import ChangedTicks
 
-__all__ = ["Revised", "Step", "revised_rows", "tell_rows", "tell_ticks", "tell_waiting"]
+__all__ = ["Revised", "Step", "emit_rows", "emit_ticks", "emit_waiting", "revised_rows"]
 
 
 class Step(NamedTuple):
@@ -50,17 +50,17 @@ class Revised(NamedTuple):
     flags: NDArray[np.uint8]
 
 
-def revised_rows(changed: list[Rows], gone: Names, atoms: int) -> Revised:
+def revised_rows(changed: list[Rows], removed: Names, atoms: int) -> Revised:
     """What has changed, and what was taken back."""
-    names = [*(rows.names for rows in changed), gone]
-    held = [*(rows.held for rows in changed), np.zeros((len(gone.offsets), atoms), np.bool_)]
+    names = [*(rows.names for rows in changed), removed]
+    held = [*(rows.held for rows in changed), np.zeros((len(removed.offsets), atoms), np.bool_)]
     flags = np.zeros(sum(map(len, held)), np.uint8)
-    flags[len(flags) - len(gone.offsets) :] = IS_GONE
+    flags[len(flags) - len(removed.offsets) :] = IS_REMOVED
     columns = (np.concatenate(columns) for columns in zip(*names, strict=True))
     return Revised(Names(*columns), np.concatenate(held), flags)
 
 
-def tell_rows(
+def emit_rows(
     history: FollowingHistory,
     steps: Sequence[Step],
     revised: Revised,
@@ -98,7 +98,7 @@ def tell_rows(
             history.pass_time(*passed)
 
 
-def tell_ticks(
+def emit_ticks(
     history: FollowingHistory,
     changed: Sequence[ChangedTicks],
     passed: Sequence[Passed],
@@ -120,12 +120,12 @@ def tell_ticks(
     new = joined_ticks([one.new for one in changed], atoms)
     revised = joined_ticks([one.revised for one in changed], atoms)
     if len(revised.traces):
-        is_gone = np.concatenate([one.is_gone for one in changed])
+        is_removed = np.concatenate([one.is_removed for one in changed])
         history.revise(
             _columns(revised.time_stamps, revised.held, places),
             revised.traces,
             revised.offsets,
-            np.where(is_gone, IS_HIDDEN, 0).astype(np.uint8),
+            np.where(is_removed, IS_HIDDEN, 0).astype(np.uint8),
         )
     new = new.taken(np.lexsort((new.time_stamps, new.traces)))
     for last in [*passed, None]:
@@ -143,11 +143,11 @@ def tell_ticks(
             history.pass_time(*last)
 
 
-def tell_waiting(
+def emit_waiting(
     history: FollowingHistory,
     steps: Sequence[Step],
     changed: Sequence[ChangedTicks],
-    gone: Names,
+    removed: Names,
     places: Sequence[int],
     atoms: int,
     *,
@@ -162,7 +162,7 @@ def tell_waiting(
         history: the history.
         steps: the new rows.
         changed: the rows that wait no longer, or again, or have other atoms.
-        gone: the names of the rows that were taken back.
+        removed: the names of the rows that were taken back.
         places: the columns of its atoms.
         atoms: how many columns there are.
         has_keys: whether traces have keys.
@@ -175,13 +175,13 @@ def tell_waiting(
             has_keys,
         )
     revised = joined_ticks([one.revised for one in changed], atoms)
-    flags = [np.where(one.is_gone, IS_HIDDEN, 0) for one in changed]
-    flags.append(np.full(len(gone.traces), IS_GONE))
-    held = np.concatenate([revised.held, np.zeros((len(gone.traces), atoms), np.bool_)])
+    flags = [np.where(one.is_removed, IS_HIDDEN, 0) for one in changed]
+    flags.append(np.full(len(removed.traces), IS_REMOVED))
+    held = np.concatenate([revised.held, np.zeros((len(removed.traces), atoms), np.bool_)])
     history.revise(
-        _columns(np.concatenate([revised.time_stamps, gone.time_stamps]), held, places),
-        np.concatenate([revised.traces, gone.traces]),
-        np.concatenate([revised.offsets, gone.offsets]),
+        _columns(np.concatenate([revised.time_stamps, removed.time_stamps]), held, places),
+        np.concatenate([revised.traces, removed.traces]),
+        np.concatenate([revised.offsets, removed.offsets]),
         np.concatenate(flags).astype(np.uint8),
     )
     # what is revised is judged with the next events
