@@ -27,7 +27,7 @@ from mtlmon.checking.triggered import Companions
 from mtlmon.engine.memory_limit import formula_bytes
 from mtlmon.engine.native import Session
 from mtlmon.errors import EventError
-from mtlmon.history.following import FollowingHistory, NumberedHistory
+from mtlmon.history.following import FollowingHistory, NumberedHistory, Outcome
 from mtlmon.history.operations import INSERT, RETRACT
 from mtlmon.policy.past_formulas import future_operator
 from mtlmon.policy.predicates.time_points import Changes as ChangesOf
@@ -98,6 +98,7 @@ class HistoryCheck:
         equality: whether rows without ids can be retracted, as for `History`.
         unmatched: "count" or "error": what to do with retractions whose rows do not come.
         tracks_rows: whether to find the rows that verdicts are about; the source must track them.
+        notes_outcome: whether to note which rows count, for `left_out`.
 
     Attributes:
         policies: as given.
@@ -136,6 +137,7 @@ class HistoryCheck:
         equality: bool = False,
         unmatched: Literal["count", "error"] = "count",
         tracks_rows: bool = False,
+        notes_outcome: bool = False,
     ) -> None:
         self.policies = tuple(policies)
         keys = (policy.key for policy in self.policies)
@@ -146,6 +148,7 @@ class HistoryCheck:
         self._bdd = bdd
         self._equality = equality
         self._unmatched = unmatched
+        self._notes_outcome = notes_outcome
         owners = self.partitions.of_policies
         self._companions = Companions(self.policies if counts_triggered else ())
         self._sessions = [Session(policy.formula, mode, bdd=bdd) for policy in self.policies]
@@ -273,6 +276,7 @@ class HistoryCheck:
                 columns=self._columns_of_relations,
                 spacing=self._spacing,
                 origins=self.origins,
+                outcome=Outcome() if self._notes_outcome else None,
             )
             for partition, atoms in followed.items()
         }
@@ -292,7 +296,7 @@ class HistoryCheck:
         session, chosen_by = self._sessions[number], self._chosen_by[number]
         computed = () if self.streams is None else self.streams.names
         # a history that admits rows does not tell which of them has which name
-        follows = self.origins is not None or chosen_by is not None
+        follows = self.origins is not None or self._notes_outcome or chosen_by is not None
         follows = follows or self._periods[number] is not None or self._waits[number] is not None
         follows = follows or not set(session.atoms).isdisjoint(computed)
         # a time-point that is there now may be none if another row comes late
@@ -494,8 +498,7 @@ class HistoryCheck:
         if source.clock is None or not self._histories:
             return
         self.revision += 1
-        last = max(one.last_time() for one in self._admitting)
-        end = end_time_of_all(last, source.clock if end_time == "last" else end_time)
+        end = end_time_of_all(self.last_time(), source.clock if end_time == "last" else end_time)
         end_of_ticks = end_time_of_all(source.clock, end_time)
         for late in self._late_partitions.values():
             late.finish(end)
@@ -683,6 +686,15 @@ class HistoryCheck:
         """The histories that decide which rows there are: rows can be equal for some policies."""
         own = [one for one in self._histories if not isinstance(one, FollowingHistory)]
         return [*own, *(late.leader for late in self._late_partitions.values())]
+
+    @property
+    def outcomes(self) -> list[Outcome | None]:
+        """What the histories that admit rows have noted of them."""
+        return [late.leader.outcome for late in self._late_partitions.values()]
+
+    def last_time(self) -> int:
+        """The time of the last row that is left, or up to which time has passed without one."""
+        return max((one.last_time() for one in self._admitting), default=0)
 
     @property
     def waiting_rows(self) -> int:

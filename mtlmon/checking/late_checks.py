@@ -170,6 +170,20 @@ class LateChecks:
         return [Bound(self._emitted), *found] if self._emitted else found
 
     @property
+    def counting(self) -> NDArray[np.bool_] | None:
+        """For each row as it came, whether it counts at the end.
+
+        None if policies differ in that, as a row may be late for one key and not for another.
+        """
+        found = [one.counting for check in self.checks for one in check.outcomes if one is not None]
+        is_same = all(np.array_equal(one, found[0]) for one in found)
+        return found[0] if found and is_same else None
+
+    def last_time(self) -> int:
+        """The time of the last row that is left, or up to which time has passed without one."""
+        return max(check.last_time() for check in self.checks)
+
+    @property
     def position(self) -> int:
         """The number of events that have been read, also of those that are refused."""
         return self.checks[0].position

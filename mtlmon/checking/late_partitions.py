@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
     from mtlmon.checking.late_origins import LateOrigins
     from mtlmon.checking.sources import EventBatch
-    from mtlmon.history.following import Passed, Placements
+    from mtlmon.history.following import Outcome, Passed, Placements
     from mtlmon.policy.predicates.time_points import Changes, Waiting, When
     from mtlmon.relations.revised import Changed, RevisedRelations
     from mtlmon.streams.atoms import StreamAtoms
@@ -106,6 +106,7 @@ class LatePartition:
         columns: finds the columns of the log that these read, once rows are known.
         spacing: as for `RoundRows`.
         origins: gets the rows that time-points come from, if they are wanted.
+        outcome: as for `LeadingHistory`.
 
     Attributes:
         leader: finds which rows there are.
@@ -129,6 +130,7 @@ class LatePartition:
         columns: Callable[[], Sequence[str]] = tuple,
         spacing: int = 0,
         origins: LateOrigins | None = None,
+        outcome: Outcome | None = None,
     ) -> None:
         self._streams = streams
         self._origins = origins
@@ -144,7 +146,9 @@ class LatePartition:
         plain = [name for name in dict.fromkeys(atoms) if name not in computed]
         self._plain = plain
         self.atoms = (*plain, *computed)
-        self.leader = LeadingHistory(lateness=lateness, wait=wait, clock=clock, equality=equality)
+        self.leader = LeadingHistory(
+            lateness=lateness, wait=wait, clock=clock, equality=equality, outcome=outcome
+        )
         self._computer: Computer | None = None
         self._rounds: RoundRows | None = None
         # the next trace to look at for rows to forget

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from mtlmon.checking.late_key_points import LateKeyPoints
     from mtlmon.checking.sources import EventBatch
     from mtlmon.engine.native import MemoryLimit
+    from mtlmon.history.following import Outcome
     from mtlmon.policy import PolicyFile
 
     class BatchRows(Protocol):
@@ -355,6 +356,15 @@ class ValuationCheck:
     def event_count(self) -> int:
         """How many events have been taken in, less those that were taken back."""
         return 0 if self._history is None else self._history.leader.counters["events"]
+
+    @property
+    def outcomes(self) -> list[Outcome | None]:
+        """What the history that admits rows has noted of them."""
+        return [] if self._history is None else [self._history.leader.outcome]
+
+    def last_time(self) -> int:
+        """The time of the last row that is left, or up to which time has passed without one."""
+        return 0 if self._history is None else self._history.leader.last_time()
 
     @property
     def unmatched(self) -> int:

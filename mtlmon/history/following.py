@@ -25,9 +25,10 @@ from mtlmon.history.native import (
     waiting_parts,
 )
 from mtlmon.history.operations import ADVANCE
+from mtlmon.support.snapshot_parts import damaged
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
     from typing import Any, Literal
 
     from numpy.typing import NDArray
@@ -43,11 +44,15 @@ __all__ = [
     "FollowingHistory",
     "LeadingHistory",
     "NumberedHistory",
+    "Outcome",
     "Passed",
     "Placements",
     "name_type",
     "taken_back",
 ]
+
+# Names are looked through for old ones when there are so many more than twice those that were left.
+_SPARE_NAMES = 4096
 
 HAS_ID, IS_REMOVED, IS_HIDDEN = 1, 2, 8
 """Flags of rows: it has an id; it was retracted; it is no time-point of the policy now."""
@@ -135,6 +140,70 @@ def _names(records: Named) -> Iterator[tuple[int, int, int]]:
     return zip(*fields, strict=True)
 
 
+class Outcome:
+    """Notes which rows do not count: they let time pass, or are refused, retracted or replaced."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._left_out: set[int] = set()
+        # the number of the row of each event that may be retracted, by trace, time and offset
+        self._numbers: dict[tuple[int, int, int], int] = {}
+        self._swept = 0
+
+    @property
+    def counting(self) -> NDArray[np.bool_]:
+        """For each row so far, whether it counts; those that wait do not yet."""
+        found = np.ones(self._count, np.bool_)
+        found[list(self._left_out)] = False
+        return found
+
+    def come(self, count: int) -> None:
+        """Let so many rows come: none counts before it has its name."""
+        self._left_out.update(range(self._count, self._count + count))
+        self._count += count
+
+    def note(self, found: Placements, admits_from: Callable[[int], int | None]) -> None:
+        """Take what has become of rows.
+
+        Args:
+            found: what a history tells of them.
+            admits_from: tells of a trace below which time no event can go any more.
+        """
+        numbers, flags = found.placed["number"].tolist(), found.placed["flags"].tolist()
+        for name, number, own in zip(_names(found.placed), numbers, flags, strict=True):
+            if not own & IS_REMOVED:
+                self._numbers[name] = number
+                self._left_out.discard(number)
+        for name in _names(found.withdrawn):
+            # else it has come with these rows
+            if (number := self._numbers.pop(name, None)) is not None:
+                self._left_out.add(number)
+        if len(self._numbers) > 2 * self._swept + _SPARE_NAMES:
+            bounds = {trace: admits_from(trace) or 0 for trace, _, _ in self._numbers}
+            self._numbers = {
+                name: number for name, number in self._numbers.items() if name[1] >= bounds[name[0]]
+            }
+            self._swept = len(self._numbers)
+
+    def parts(self) -> list[Any]:
+        """Return what `restore` needs, as JSON can write it."""
+        names = [[*name, number] for name, number in self._numbers.items()]
+        return [self._count, sorted(self._left_out), names, self._swept]
+
+    def restore(self, parts: Any) -> None:
+        """Go on from what `parts` has returned.
+
+        Raises:
+            SnapshotError: it is something else.
+        """
+        try:
+            self._count, left_out, names, self._swept = parts
+            self._left_out = set(left_out)
+            self._numbers = {(trace, time, offset): row for trace, time, offset, row in names}
+        except (ValueError, TypeError):
+            raise damaged() from None
+
+
 class LeadingHistory(NumberedHistory):
     """Finds which events there are, and what they are called; it judges none.
 
@@ -146,6 +215,7 @@ class LeadingHistory(NumberedHistory):
         wait: likewise.
         clock: likewise.
         equality: likewise.
+        outcome: notes which rows are events; None if nobody asks.
     """
 
     def __init__(
@@ -155,10 +225,12 @@ class LeadingHistory(NumberedHistory):
         wait: int = 0,
         clock: Literal["all", "key"] = "all",
         equality: bool = False,
+        outcome: Outcome | None = None,
     ) -> None:
         super().__init__(
             "true", "naive", lateness=lateness, wait=wait, clock=clock, equality=equality
         )
+        self.outcome = outcome
 
     def _new_histories(self) -> Histories:
         return Histories(
@@ -208,6 +280,8 @@ class LeadingHistory(NumberedHistory):
             how far time passes then.
         """
         count = len(time_stamps)
+        if self.outcome is not None:
+            self.outcome.come(count)
         refused: list[NDArray[np.int64]] = []
         found: list[tuple[Placements, Passed | None]] = []
         first = 0
@@ -271,9 +345,22 @@ class LeadingHistory(NumberedHistory):
     def placements(self) -> Placements:
         """Tell what has become of events since the last call."""
         placed, withdrawn = placements(self._histories)
-        return Placements(
+        found = Placements(
             np.frombuffer(placed, _placed_type()), np.frombuffer(withdrawn, name_type())
         )
+        if self.outcome is not None:
+            self.outcome.note(found, self.admits_from)
+        return found
+
+    def _facts(self) -> dict[str, Any]:
+        if self.outcome is None:
+            return super()._facts()
+        return {**super()._facts(), "outcome": self.outcome.parts()}
+
+    def _know(self, facts: dict[str, Any]) -> None:
+        super()._know(facts)
+        if self.outcome is not None:
+            self.outcome.restore(facts.get("outcome"))
 
     def placements_at_end(self) -> list[tuple[Placements, Passed | None]]:
         """Tell what has become of events at the end of the log; time has no wait any more."""

@@ -537,9 +537,8 @@ class History:
         keys, facts = snapshots.decode(snapshot, histories, self._settings())
         self._histories = histories
         self._keys = KeyNumbers(keys)
-        self._is_keyed = facts["is_keyed"]
-        self._emitted_final = facts["told_final"]
         self._emitted_unmatched = histories.unmatched_count
+        self._know(facts)
 
     def _settings(self) -> dict[str, Any]:
         return {
@@ -568,6 +567,10 @@ class History:
 
     def _facts(self) -> dict[str, Any]:
         return {"is_keyed": self._is_keyed, "told_final": self._emitted_final}
+
+    def _know(self, facts: dict[str, Any]) -> None:
+        self._is_keyed = facts["is_keyed"]
+        self._emitted_final = facts["told_final"]
 
     def __repr__(self) -> str:
         try:

@@ -14,7 +14,7 @@ from mtlmon.policy import PolicyFile
 from mtlmon.run.changed_answers import ChangelogOutput, ChangesOutput
 from mtlmon.run.failure import VIOLATION, RunError
 from mtlmon.run.files import open_text_log, verdicts_of
-from mtlmon.run.in_order import Reasons, require_explainable
+from mtlmon.run.in_order import Reasons, notes_outcome
 from mtlmon.run.late_rows import LateFile, corrected_order, late_file
 from mtlmon.run.late_work import (
     LateLines,
@@ -67,7 +67,6 @@ def require_correctable(file: Formula | PolicyFile, options: RunSpec) -> None:
         raise RunError(refused("clock, idle"))
     if options.times.advance_every is not None:
         raise RunError(refused("lateness, advance"))
-    require_explainable(options)
     if isinstance(file, PolicyFile):
         require_correctable_policies(file, options)
 
@@ -129,6 +128,7 @@ def history_check(
         equality=options.log.op is not None and options.log.id is None,
         unmatched="error" if options.log.on_error == "stop" else "count",
         tracks_rows=options.output.rows,
+        notes_outcome=notes_outcome(options),
     )
 
 
@@ -192,7 +192,7 @@ def correct(file: Formula | PolicyFile, options: RunSpec) -> Steps:
             revised=open_report(check, source, logs, options, file),
         )
         status = yield from run_late_work(work, verdicts, reasons)
-    return (yield from reasons.emit()) if status == VIOLATION and reasons.are_explained else status
+    return (yield from reasons.emit()) if status == VIOLATION and reasons.are_wanted else status
 
 
 def open_text(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from mtlmon.checking import TextLog
 from mtlmon.checking.conditional_rows import ConditionalRows
 from mtlmon.checking.late_valuations import ValuationCheck
+from mtlmon.history.following import Outcome
 from mtlmon.policy.needs import needs_of, remembers
 from mtlmon.relational.analysis import valid_analysis, valid_keyed_file
 from mtlmon.relational.atoms import (
@@ -21,6 +22,7 @@ from mtlmon.relational.keyed import has_keys, keys_of_others
 from mtlmon.relational.native import PointBlock
 from mtlmon.relational.planning import plan
 from mtlmon.run.failure import RunError
+from mtlmon.run.in_order import notes_outcome
 from mtlmon.run.late_work import bounds_of
 from mtlmon.run.relation_readers import computed_atoms, log_events
 from mtlmon.run.relation_vacuity import counts_left_sides, require_counted
@@ -266,6 +268,7 @@ class LateRelations:
             if traces.has_keys and log.time_points == "row":
                 check.key_points = traces.late_names(made, self.source.key_tables, check.origins)
         equality = log.op is not None and log.id is None
+        outcome = Outcome() if notes_outcome(self.options) else None
         conditional: list[int] = []
         if conditions is not None:
             # PERF: importing Arrow takes longer than small logs
@@ -282,6 +285,7 @@ class LateRelations:
                 wait=bounds.wait,
                 clock="all",
                 equality=equality,
+                outcome=outcome,
             )
             marked = conditional if conditions.marked else ()
             check.conditional = ConditionalRows(late, conditions.inputs, marked)
@@ -297,6 +301,7 @@ class LateRelations:
             prepare=lambda engine: prepared(self.options, engine),
             listener=check.key_points or check.origins,
             admission=check.conditional,
+            outcome=outcome,
             conditional=conditional,
         )
         if traces is None:

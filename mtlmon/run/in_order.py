@@ -1,8 +1,9 @@
 """What explains the violations of a run that corrects verdicts: those that hold at its end.
 
-At the end, verdicts are those of the rows that came in time, in the order of time, under the same
-names. So these rows are checked once more as a run checks them that lets rows wait, and what that
-run explains is the explanation, and its messages are those of the report.
+At the end, verdicts are those of the rows that count: they came in time, and were not taken back.
+So these rows are checked once more, in the order of time, and what that run explains is the
+explanation. If no row can be taken back, a run that lets rows wait finds them, and time-points have
+the same names, so its messages are those of the report. Else the run notes which rows do not count.
 """
 
 from __future__ import annotations
@@ -14,45 +15,36 @@ from typing import TYPE_CHECKING
 from mtlmon.checking import LogCheck
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.policy import PolicyFile
-from mtlmon.run.failure import RunError
 from mtlmon.run.files import STANDARD_INPUT, position_of_input
-from mtlmon.support.refusals import refused
 from mtlmon.support.standard_input import STANDARD_STREAM
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from mtlmon.checking.late_checks import LateChecks
     from mtlmon.policy import Policy
     from mtlmon.run.running import Steps
     from mtlmon.run.spec import Reporting, RunSpec
     from mtlmon.syntax.formula import Formula
 
-__all__ = ["Named", "Reasons", "messages_in_order", "require_explainable", "why_without_values"]
+__all__ = ["Named", "Reasons", "messages_in_order", "notes_outcome", "why_without_values"]
 
 Named = tuple[int, int, str | None]
 """The time-stamp and offset of a violation, and its key."""
 
 
-def require_explainable(options: RunSpec) -> None:
-    """Raise RunError if the rows of a log are not those that a run without corrections checks.
-
-    Args:
-        options: the options of the run.
-    """
-    if not wants_reasons(options.reporting):
-        return
-    what = "--explain" if options.reporting.explain else "--context"
-    name = _what_forbids_reasons(options)
-    if name is not None:
-        raise RunError(refused("explain, corrections", option=what, given=name))
+def notes_outcome(options: RunSpec) -> bool:
+    """Whether a run notes which rows count, as those that come in time are not all that do."""
+    return wants_reasons(options.reporting) and _given_corrections(options) is not None
 
 
-def _what_forbids_reasons(options: RunSpec) -> str | None:
-    """Return the option with which rows in order are others than those of the run; or None."""
+def _given_corrections(options: RunSpec) -> str | None:
+    """Return the option with which not all rows that come in time count; None without one."""
     others = {
         "--op": options.log.op is not None,
         "--id": options.log.id is not None,
-        "--clock key": options.times.clock == "key",
+        # keys of tables only
+        "--clock key": options.times.clock == "key" and options.log.is_table,
     }
     return next((name for name, is_given in others.items() if is_given), None)
 
@@ -62,7 +54,6 @@ def _in_order(options: RunSpec) -> RunSpec:
     return options.having(
         wait=options.times.lateness,
         lateness=None,
-        clock=None,
         output=None,
         output_format="text",
         checkpoint=None,
@@ -88,7 +79,7 @@ class Reasons:
         options: the options of the run.
 
     Attributes:
-        are_explained: whether violations are explained, where there are some. The run that does it
+        are_wanted: whether violations are explained, where there are some. The run that does it
             mentions what is wrong with the log, too.
     """
 
@@ -96,7 +87,8 @@ class Reasons:
         self.file = file
         self.options = options
         self.start_of_input = position_of_input(options.log)
-        self.are_explained = wants_reasons(options.reporting)
+        self.are_wanted = wants_reasons(options.reporting)
+        self._notes_outcome = notes_outcome(options)
 
     def check(self, logs: Mapping[str, os.stat_result]) -> None:
         """Fail early if the log cannot be read again, or the file for explanations not written.
@@ -104,10 +96,42 @@ class Reasons:
         Raises:
             RunError: it is so.
         """
-        if self.are_explained:
+        if self.are_wanted:
             from mtlmon.run.findings import check_findings
 
             check_findings(self.options, logs)
+
+    def know_outcome(self, check: LateChecks, clock: int | None) -> None:
+        """Take which rows count at the end of the run; call this before `emit`.
+
+        Args:
+            check: the check, which has ended.
+            clock: the largest time-stamp of the log.
+        """
+        if not self._notes_outcome or clock is None:
+            return
+        counting = check.counting
+        if counting is None:
+            self.are_wanted = False
+            self.options.host.note(
+                "violations are not explained: some rows count for policies with one key, and not "
+                "for those with another"
+            )
+            return
+        end_time = self.options.times.end_time
+        if end_time is None:
+            # rows that are taken back, or only let time pass, have shown it
+            end_time = max(check.last_time(), clock if self._has_ticks else 0) - 1
+        elif end_time == "last":
+            end_time = clock
+        self.options = self.options.having(
+            counting=counting, end_time=end_time if end_time == "inf" or end_time >= 0 else None
+        )
+
+    @property
+    def _has_ticks(self) -> bool:
+        policies = self.file.policies if isinstance(self.file, PolicyFile) else ()
+        return any(one.clock is not None and one.clock.has_ticks for one in policies)
 
     def emit(self) -> Steps:
         """Check the log once more, and explain its violations; return the exit status.
@@ -133,7 +157,7 @@ def why_without_values(options: RunSpec, *, can_reread: bool) -> str | None:
     """Return why messages with values are not known, in words; None if they are."""
     if not can_reread or STANDARD_STREAM in options.log.paths:
         return "the log could not be read again"
-    forbidden = _what_forbids_reasons(options)
+    forbidden = _given_corrections(options)
     return None if forbidden is None else f"rows in order are others with {forbidden}"
 
 

@@ -16,6 +16,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    import numpy as np
+    from numpy.typing import NDArray
+
     from mtlmon.engine.native import MemoryLimit
     from mtlmon.run.spec import RunSpec, Times
     from mtlmon.syntax.durations import Duration
@@ -157,6 +160,7 @@ class TableOrder(NamedTuple):
         operation: then the column that says what rows do, or None.
         id: the column of ids, or None.
         clock: whether time passes for all keys, or for each.
+        counting: for each row as it comes, whether it counts; None if that is to be found.
     """
 
     wait: int | Duration | None
@@ -165,6 +169,7 @@ class TableOrder(NamedTuple):
     operation: str | None = None
     id: str | None = None
     clock: Literal["all", "key"] = "all"
+    counting: NDArray[np.bool_] | None = None
 
 
 NO_ORDER = TableOrder(None, None)
@@ -179,6 +184,19 @@ def table_order(options: RunSpec, *, is_again: bool = False) -> TableOrder:
     if not options.times.reorders:
         return NO_ORDER
     wait = 0 if options.times.wait is None else options.times.wait
+    if options.log.counting is not None:
+        from mtlmon.policy.predicates.integers import LARGEST
+
+        clock = options.times.clock or "all"
+        return TableOrder(
+            # the rows of one key do not tell how late those of another are
+            LARGEST if clock == "key" else wait,
+            None,
+            operation=options.log.op,
+            id=options.log.id,
+            clock=clock,
+            counting=options.log.counting,
+        )
     if callable(options.times.late):
         return TableOrder(wait, None if is_again else options.times.late)
     file = None if is_again else late_file(options)

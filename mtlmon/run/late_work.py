@@ -16,6 +16,7 @@ from mtlmon.run.endings import (
     untriggered,
 )
 from mtlmon.run.failure import VIOLATION, RunError
+from mtlmon.run.in_order import notes_outcome
 from mtlmon.run.judges import NoWriter
 from mtlmon.run.late_rows import LateFile, late_file, length_units, note_refused
 from mtlmon.run.policies import make_pump, write_report_in_time
@@ -265,8 +266,7 @@ class LateWork(EventWork):
         source = self.source
         note_skipped(source, self.options.host)
         note_refused(self.check.refused_count, source.row_name, self.options)
-        if self.check.unmatched:
-            self.options.host.note(f"{plural(self.check.unmatched, 'retraction')} found no row")
+        self.report_unmatched()
         if self.is_complete and (source.unseen_atoms or not self.event_count):
             names = absent_atoms(source.unseen_atoms, self.event_count, lambda: source.seen_names)
             self.options.host.note(names)
@@ -286,6 +286,17 @@ class LateWork(EventWork):
         if self.check.plain is not None:
             note_waiting(self.check.plain.waiting_rows, source.row_name, self.options.host)
         report_untriggered(self.untriggered(), self.options)
+
+    def report_unmatched(self) -> None:
+        """Mention retractions that have found no row."""
+        if self.check.unmatched:
+            self.options.host.note(f"{plural(self.check.unmatched, 'retraction')} found no row")
+
+    def report_corrections(self) -> None:
+        """Mention what the run that explains does not know, as it gets the rows that count."""
+        if notes_outcome(self.options):
+            note_refused(self.check.refused_count, self.source.row_name, self.options)
+            self.report_unmatched()
 
     def note_open_first(self) -> None:
         """Mention the first violation, if it is not known because of an undecided time-point."""
@@ -468,6 +479,7 @@ class LateWork(EventWork):
         keys = None if plain is None else list(map(list, plain.partitions.columns))
         is_first = options.judging.verdicts == "first"
         has_report = options.reporting.report is not None
+        notes = notes_outcome(options)
         # answers that are not wanted are not kept
         verdicts: tuple[str, object] = ("with another --verdicts", options.judging.given_verdicts)
         if answers is None:
@@ -486,6 +498,7 @@ class LateWork(EventWork):
             verdicts,
             (f"with{'out' if options.output.rows else ''} --rows", options.output.rows),
             (f"with{'out' if has_report else ''} --report", has_report),
+            (f"with{'out' if notes else ''} --explain or --context", notes),
         ]
 
     def work_in_small_steps(self, events: int) -> None:
@@ -514,8 +527,12 @@ def run_late_work(work: LateWork, verdicts: VerdictFile, reasons: Reasons) -> St
     pump = make_pump(work, verdicts, signals, options)
 
     def report(status: int, seconds: float) -> None:
-        if status != VIOLATION or not reasons.are_explained:
+        if status == VIOLATION:
+            reasons.know_outcome(work.check, work.source.clock)
+        if status != VIOLATION or not reasons.are_wanted:
             work.report_end()
+        else:
+            work.report_corrections()
         if (revised := work.revised) is not None:
             write_report_in_time(
                 lambda is_interrupted: revised.write(seconds, is_interrupted=is_interrupted),

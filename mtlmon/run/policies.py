@@ -598,6 +598,7 @@ def open_table_source(
             operation=order.operation,
             id=order.id,
             clock=order.clock,
+            counting=order.counting,
             option_names=options.option_names,
             memory=memory,
         )

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any, Literal, Self
 
+    import numpy as np
+    from numpy.typing import NDArray
+
     from mtlmon.analysis.antecedent import Vacuous
     from mtlmon.run.explaining import Explanations
     from mtlmon.run.host import Host
@@ -75,9 +78,12 @@ class Log(Frozen):
         tables: instead of files, or among them, tables and data frames.
         keys: the columns of keys, as they are given.
         given: what a program gives as it comes, instead of files and tables; None if it does not.
+        counting: for each usable row of tables as it comes, whether it counts, where an earlier
+            run has found that out; those behind these do not. None if it is to be found.
     """
 
     given: GivenRows | GivenText | None = None
+    counting: NDArray[np.bool_] | None = None
     paths: Sequence[str] = ()
     tables: Sequence[Any] = ()
     follow: str | None = None

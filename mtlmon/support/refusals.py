@@ -143,13 +143,6 @@ REFUSALS: Mapping[str, Refusal] = {
         "leave out --time-points, and each row is a time-point",
         given="--op or --id",
     ),
-    "explain, corrections": Refusal(
-        "{option} does not work yet with --lateness and {given}",
-        "violations are explained by checking the rows of the log once more, in the order of time",
-        "leave one out",
-        option="--explain or --context",
-        given="--op, --id or --clock key",
-    ),
     "lateness, messages": Refusal(
         "--lateness does not work yet with messages in JSON lines and tables, as that of {name}",
         "a late row may change the values of a message that is written",

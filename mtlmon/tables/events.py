@@ -180,7 +180,7 @@ class TableEvents(BatchReader[EventBatch], NotCopied):
             on_error,
             sort_memory is None and order is None,
             typed,
-            order.need_no_key if isinstance(order, Arrivals) else None,
+            None if order is None else order.need_no_key,
         )
         self.partitions = tuple(partitions)
         self._memory = MemoryLimit() if memory is None else memory

@@ -37,6 +37,9 @@ from mtlmon.tables.sorting import DEFAULT_MEMORY
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    import numpy as np
+    from numpy.typing import NDArray
+
     from mtlmon.policy import PolicyFile, Predicate
     from mtlmon.policy.predicates.time_points import When
     from mtlmon.relations.of_rows import LogRelation
@@ -80,6 +83,7 @@ def open_tables(
     operation: str | None = None,
     id: str | None = None,
     clock: Literal["all", "key"] = "all",
+    counting: NDArray[np.bool_] | None = None,
     given_relations: GivenRelations | None = None,
     memory: MemoryLimit | None = None,
     option_names: OptionNames = PYTHON,
@@ -164,6 +168,8 @@ def open_tables(
             null means "insert".
         id: with `in_any_order`, the column of the ids of events, integers or texts.
         clock: with `in_any_order`, whether time passes for "all" keys, or for each "key".
+        counting: with `wait`, for each usable row as it comes, whether it counts; those behind
+            these do not. `operation`, `id` and `clock` are those of the log then.
         given_relations: with `policies`, what was read of their relations before; by default, their
             tables are read here.
         memory: the memory limit of the run, which also counts the memory for keys and sorting.
@@ -194,6 +200,7 @@ def open_tables(
         raise MtlmonError(f"on_error must be 'stop' or 'skip', not {on_error!r}")
     if not event_separator:
         raise MtlmonError("the separator of event names is empty: it needs at least one character")
+    has_corrections = in_any_order or counting is not None
     has_ticks = any(period for some in atoms_of_partitions or () for period in some)
     has_shown = any(names for some in shown or () for names in some.values())
     _require_obeyed(
@@ -202,9 +209,9 @@ def open_tables(
             "sort": {"sort_memory": not sort and sort_memory is not None},
             "event": {"event_separator": event is None and event_separator != "|"},
             "in_any_order": {
-                "operation": not in_any_order and operation is not None,
-                "id": not in_any_order and id is not None,
-                "clock": not in_any_order and clock != "all",
+                "operation": not has_corrections and operation is not None,
+                "id": not has_corrections and id is not None,
+                "clock": not has_corrections and clock != "all",
             },
             "policies": {
                 "atoms_of_partitions": policies is None and has_ticks,
@@ -289,8 +296,8 @@ def open_tables(
             if name in defined and name not in needs.remembering
         }
     of_log = [name for name in atoms if name not in defined]
-    disorder = ANY_ORDER if sort or in_any_order else 0
-    if wait is not None:
+    disorder = ANY_ORDER if sort or has_corrections else 0
+    if wait is not None and not has_corrections:
         unit = UNITS[resolution or time_unit or "s"]
         length = _length_of_time(wait)
         disorder = (length * unit if isinstance(length, int) else length.nanoseconds) // UNITS["s"]
@@ -371,6 +378,8 @@ def open_tables(
             columns=keys if stream_atoms is None else None,
             most_rows=None if stream_atoms is None else LARGEST_BATCH,
             memory=MemoryLimit() if memory is None else memory,
+            need_no_key=corrections.need_no_key if corrections.columns else None,
+            counting=counting,
         )
     events = TableEvents(
         sources,

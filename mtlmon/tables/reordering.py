@@ -64,8 +64,12 @@ class RowOrder:
         columns: the columns that are needed once atoms have been read; None for all of them.
         most_rows: how many rows to yield at once; None if there is no limit.
         memory: the memory limit of the run, which counts the rows that wait.
+        need_no_key: tells which rows of a batch may be without a key; None if all need one.
+        counting: for each row as it comes, whether it counts; those behind these do not. None if
+            all count.
 
     Attributes:
+        need_no_key: as given.
         late: takes the rows that come too late.
         clock: the largest time-stamp of the rows that were yielded, or None before the first one.
     """
@@ -81,7 +85,12 @@ class RowOrder:
         columns: Sequence[str] | None,
         most_rows: int | None,
         memory: MemoryLimit,
+        need_no_key: Callable[[pa.RecordBatch], NDArray[np.bool_]] | None = None,
+        counting: NDArray[np.bool_] | None = None,
     ) -> None:
+        self.need_no_key = need_no_key
+        # for the rows that are still to come
+        self._counting = counting
         self._wait = wait
         self._units: int | None = None
         self.late = LateRows(late)
@@ -231,6 +240,12 @@ class RowOrder:
 
     def _add(self, rows: UsableRows) -> None:
         """Let rows wait, and refuse those that come too late."""
+        if self._counting is not None:
+            is_counted = np.zeros(len(rows.time_stamps), np.bool_)
+            known = self._counting[: len(is_counted)]
+            is_counted[: len(known)] = known
+            self._counting = self._counting[len(known) :]
+            rows.keep(is_counted)
         stamps = rows.time_stamps
         if not len(stamps):
             return

@@ -115,8 +115,9 @@ def _ending(
     return ending
 
 
-def history_of(rows: Sequence[Row], lateness: int) -> History:
-    """What rows come to, by definition."""
+def history_of(rows: Sequence[Row], lateness: int, *, by_key: bool = False) -> History:
+    """What rows come to, by definition; each key may have a time of its own."""
+    latest: Counter[str] = Counter()
     alive: dict[int, int] = {}
     names: dict[tuple[str | None, int], int] = {}
     counts: Counter[tuple[str | None, int]] = Counter()
@@ -130,7 +131,8 @@ def history_of(rows: Sequence[Row], lateness: int) -> History:
         if row.op == "advance":
             passed = max(passed, row.ts)
             continue
-        if now - row.ts > lateness:
+        latest[row.key] = max(latest[row.key], row.ts)
+        if (latest[row.key] if by_key else now) - row.ts > lateness:
             refused.append(number)
             continue
         if row.id in alive and rows[alive[row.id]] == row:

@@ -198,10 +198,6 @@ def test_bad_lines_have_places(tmp_path: Path, command: Command) -> None:
         (["--lateness", "5", "--sort"], "--lateness does not work with --sort"),
         (["--lateness", "5", "--signature", "s"], "--lateness does not work yet with --signature"),
         (
-            ["--lateness", "5", "--explain", "--clock", "key"],
-            "--explain does not work yet with --lateness and --clock key: ",
-        ),
-        (
             ["--lateness", "5", "--idle", "5s", "--clock", "key"],
             "--clock key does not work with --idle: ",
         ),

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from mtlmon.history.following import Outcome
     from mtlmon.relational.correcting.admission import Admission, Admitted
     from mtlmon.relational.correcting.chunks import Name, Row
     from mtlmon.relational.plan import Plan
@@ -102,6 +103,7 @@ class PointHistory:
         listener: is told which names events get; None if nobody asks.
         admission: finds which events there are, by the lateness and the others; None for one that
             lets all of their rows count.
+        outcome: then notes which rows are events; None if nobody asks.
         conditional: the numbers of atoms whose rows count only where `admission` says so.
         spacing: as for `ChunkedPoints`.
 
@@ -129,6 +131,7 @@ class PointHistory:
         prepare: Callable[[RelationalEngine], None] = lambda _: None,
         listener: NameListener | None = None,
         admission: Admission | None = None,
+        outcome: Outcome | None = None,
         conditional: Sequence[int] = (),
         spacing: int = 0,
     ) -> None:
@@ -143,7 +146,9 @@ class PointHistory:
         self._constants = self._kept_texts = len(made.texts)
         self.arrivals = self._block()
         if admission is None:
-            leader = LeadingHistory(lateness=lateness, wait=wait, equality=equality)
+            leader = LeadingHistory(
+                lateness=lateness, wait=wait, equality=equality, outcome=outcome
+            )
             admission = EventAdmission(leader, lateness)
         self._admission = admission
         self.conditional = tuple(conditional)
