@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from mtlmon.support.snapshot_parts import damaged
 from mtlmon.syntax.bounds import UNITS
 from mtlmon.syntax.report import visible
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
-    from mtlmon.arrays.native import KeyTable
+    from mtlmon.checking.final_rows import FinalBatch, FinalRows
     from mtlmon.checking.sources import EventBatch, EventSource
     from mtlmon.policy.definitions import Assumption
-
-    # returns the number of each event's trace in a partition
-    _NumbersOf = Callable[[int], NDArray[np.uint32] | None]
 
 __all__ = ["AssumptionWatch"]
 
@@ -45,9 +44,10 @@ class AssumptionWatch:
     ) -> None:
         self.broken: list[str] = []
         self._partitions = [tuple(columns) for columns in partitions]
+        self._all = list(assumptions)
         self._keys: list[Assumption] = []
         self._rates: list[tuple[Assumption, _Rate]] = []
-        for one in assumptions:
+        for one in self._all:
             if one.unit is None:
                 self._keys.append(one)
             elif unit is not None and one.subject == "rate":
@@ -59,62 +59,121 @@ class AssumptionWatch:
                     if columns and one.is_about(columns)
                 )
 
-    def note(self, batch: EventBatch, source: EventSource) -> Iterator[str]:
+    @property
+    def partitions(self) -> list[int]:
+        """The numbers of the partitions whose traces it counts."""
+        rates = {rate.partition for _, rate in self._rates}
+        return [
+            partition
+            for partition, columns in enumerate(self._partitions)
+            if partition in rates or any(_counts_keys(one, columns) for one in self._keys)
+        ]
+
+    def note(
+        self, batch: EventBatch | FinalBatch, source: EventSource | FinalRows
+    ) -> Iterator[str]:
         """Count the next events; yield a message for each assumption that they are first to break.
 
         Args:
             batch: the events.
             source: the log that they come from.
         """
-        if not self._keys and not self._rates:
+        if not (self._keys or self._rates) or not len(batch.time_stamps):
             return
-        times = np.asarray(batch.time_stamps)
-        yield from self._note(times, batch.numbers_of, source.key_tables)
-
-    def _note(
-        self, times: NDArray[np.int64], numbers_of: _NumbersOf, tables: Sequence[KeyTable | None]
-    ) -> Iterator[str]:
-        found = [*self._note_keys(tables), *self._note_rates(times, numbers_of, tables)]
-        self.broken += found
-        yield from found
+        # by the event that breaks them, whatever the batches are
+        excesses = [*self._too_many_keys(batch), *self._too_many_rows(batch, source)]
+        excesses.sort(key=lambda one: one.event)
+        for excess in excesses:
+            one = excess.assumption
+            if one in self._keys:
+                self._keys.remove(one)
+            elif any(other is one for other, _ in self._rates):
+                self._rates = [entry for entry in self._rates if entry[0] is not one]
+            else:
+                # broken in another partition
+                continue
+            message = f"the log breaks {_shown(one)}: {excess.text}"
+            self.broken.append(message)
+            yield message
 
     def forget_keys(self) -> None:
         """Begin to count the rows of keys anew, as keys have got other numbers."""
         for _, rate in self._rates:
             rate.forget()
 
-    def _note_keys(self, tables: Sequence[KeyTable | None]) -> Iterator[str]:
-        for one in list(self._keys):
-            for columns, table in zip(self._partitions, tables, strict=True):
-                count = 0 if table is None or not one.is_about(columns) else len(table)
-                if count > one.limit:
-                    self._keys.remove(one)
-                    shown = visible(", ".join(columns))
-                    yield f"the log breaks {_shown(one)}: it has {count:,} keys of {shown}"
-                    break
+    def _too_many_keys(self, batch: EventBatch | FinalBatch) -> Iterator[_Excess]:
+        for one in self._keys:
+            for partition, columns in enumerate(self._partitions):
+                if not _counts_keys(one, columns):
+                    continue
+                numbers = batch.numbers_of(partition)
+                # numbers are given in the order in which keys come
+                places = np.flatnonzero(() if numbers is None else numbers >= one.limit)
+                if len(places):
+                    keys = "key" if one.limit == 1 else "keys"
+                    text = f"more than {one.limit:,} {keys} of {visible(', '.join(columns))}"
+                    yield _Excess(int(places[0]), one, text)
 
-    def _note_rates(
-        self, times: NDArray[np.int64], numbers_of: _NumbersOf, tables: Sequence[KeyTable | None]
-    ) -> Iterator[str]:
-        for one, rate in list(self._rates):
-            if not any(other is one for other, _ in self._rates):
-                # broken in another partition
+    def _too_many_rows(
+        self, batch: EventBatch | FinalBatch, source: EventSource | FinalRows
+    ) -> Iterator[_Excess]:
+        times = np.asarray(batch.time_stamps)
+        for one, rate in self._rates:
+            numbers = None if rate.partition is None else batch.numbers_of(rate.partition)
+            event = rate.excess(times, numbers)
+            if event is None:
                 continue
-            numbers = None if rate.partition is None else numbers_of(rate.partition)
-            excess = rate.excess(times, numbers)
-            if excess is None:
-                continue
-            first, last, number = excess
-            self._rates = [entry for entry in self._rates if entry[0] is not one]
-            table = None if rate.partition is None else tables[rate.partition]
+            first, last = rate.unit_of(int(times[event]))
             whose = ""
-            if table is not None and rate.partition is not None:
+            if rate.partition is not None and numbers is not None:
                 columns = ", ".join(self._partitions[rate.partition])
-                whose = f" of {visible(columns)} {visible(', '.join(table.key(number)))}"
+                table = source.key_tables[rate.partition]
+                assert table is not None
+                key = ", ".join(table.key(int(numbers[event])))
+                whose = f" of {visible(columns)} {visible(key)}"
             when = f"at time-stamp {first}" if first == last else f"from {first} to {last}"
             rows = "row" if rate.limit == 1 else "rows"
-            excess_of = f"more than {rate.limit:,} {rows}{whose} {when}"
-            yield f"the log breaks {_shown(one)}: {excess_of}"
+            yield _Excess(event, one, f"more than {rate.limit:,} {rows}{whose} {when}")
+
+    # ---- snapshots -------------------------------------------------------------------------
+
+    def snapshot(self) -> bytes:
+        """Return what has been counted as bytes for `restore`."""
+        keys = [self._all.index(one) for one in self._keys]
+        rates = [(self._all.index(one), rate.partition, rate.parts()) for one, rate in self._rates]
+        return json.dumps([self.broken, keys, rates]).encode()
+
+    def restore(self, snapshot: bytes) -> None:
+        """Go on from the snapshot of a watch with the same arguments.
+
+        Raises:
+            SnapshotError: the bytes are damaged.
+        """
+        try:
+            self.broken, keys, rates = json.loads(snapshot)
+            self._keys = [self._all[number] for number in keys]
+            known = {(id(one), rate.partition): rate for one, rate in self._rates}
+            self._rates = []
+            for number, partition, parts in rates:
+                one = self._all[number]
+                rate = known[id(one), partition]
+                rate.resume(*parts)
+                self._rates.append((one, rate))
+        except (ValueError, TypeError, LookupError):
+            raise damaged() from None
+
+
+class _Excess(NamedTuple):
+    """An event that is one too many."""
+
+    event: int
+    assumption: Assumption
+    text: str
+
+
+def _counts_keys(assumption: Assumption, columns: Sequence[str]) -> bool:
+    """Whether it is about the number of the keys that columns make."""
+    return bool(columns) and assumption.unit is None and assumption.is_about(columns)
 
 
 def _shown(assumption: Assumption) -> str:
@@ -141,17 +200,13 @@ class _Rate:
         if self.partition is not None:
             self._counts = np.zeros(1, np.int64)
 
-    def excess(
-        self, times: NDArray[np.int64], numbers: NDArray[np.uint32] | None
-    ) -> tuple[int, int, int] | None:
-        """Count rows, and find the first unit of time that has too many.
+    def unit_of(self, time_stamp: int) -> tuple[int, int]:
+        """Return the first and the last time-stamp of the unit in which one is."""
+        first = time_stamp // self._ticks * self._ticks
+        return first, first + self._ticks - 1
 
-        Returns:
-            The first and the last time-stamp of the unit, and the number of the
-            trace; None if no unit has too many so far.
-        """
-        if not len(times):
-            return None
+    def excess(self, times: NDArray[np.int64], numbers: NDArray[np.uint32] | None) -> int | None:
+        """Count rows; return the first that is one too many in a unit of time, or None."""
         units = times // self._ticks
         traces = np.zeros(len(times), np.int64) if numbers is None else numbers.astype(np.int64)
         width = max(len(self._counts), int(traces.max()) + 1)
@@ -160,19 +215,38 @@ class _Rate:
             carried[: len(self._counts)] = self._counts
         begins = np.diff(units, prepend=units[0]) != 0
         ranks = np.cumsum(begins)
-        pairs, places, counts = np.unique(
-            ranks * width + traces, return_index=True, return_counts=True
-        )
+        codes = ranks * width + traces
+        pairs, counts = np.unique(codes, return_counts=True)
         counts += np.where(pairs < width, carried[pairs % width], 0)
+        too_many = pairs[counts > self.limit]
+        if len(too_many):
+            return self._first_of(codes, too_many, carried)
         self._last = int(units[-1])
         if ranks[-1]:
             carried[:] = 0
         of_last = pairs // width == ranks[-1]
         carried[pairs[of_last] % width] = counts[of_last]
         self._counts = carried
-        too_many = np.flatnonzero(counts > self.limit)
-        if not len(too_many):
-            return None
-        which = too_many[0]
-        first = int(units[places[which]]) * self._ticks
-        return first, first + self._ticks - 1, int(pairs[which] % width)
+        return None
+
+    def _first_of(
+        self, codes: NDArray[np.int64], too_many: NDArray[np.int64], carried: NDArray[np.int64]
+    ) -> int:
+        """Return the first row that is one too many; pairs of a unit and a trace have such."""
+        width = len(carried)
+        rank = too_many[0] // width
+        events = np.flatnonzero(codes // width == rank)
+        events = events[np.argsort(codes[events], kind="stable")]
+        own = codes[events]
+        counts = np.arange(1, len(own) + 1) - np.searchsorted(own, own)
+        if rank == 0:
+            counts += carried[own]
+        return int(events[counts > self.limit].min())
+
+    def parts(self) -> tuple[int | None, list[int]]:
+        """Return what `resume` needs."""
+        return self._last, self._counts.tolist()
+
+    def resume(self, last: int | None, counts: list[int]) -> None:
+        """Go on from the parts of another one."""
+        self._last, self._counts = last, np.array(counts, np.int64)

@@ -115,7 +115,10 @@ class HistoryCheck:
         inputs: then the function that returns the columns that streams read of a batch.
         relations: the relations of the log's rows in which atoms look values up; there is one time
             for all keys then.
+        bytes_beside: how many bytes whoever reads the log holds of the same rows.
     """
+
+    bytes_beside = 0
 
     relations: RevisedRelations | None = None
     streams: StreamAtoms | None = None
@@ -531,6 +534,7 @@ class HistoryCheck:
         held = sum(own["held_bytes"] + own["state_bytes"] for own in counters)
         held += sum(late.byte_count for late in self._late_partitions.values())
         held += 0 if self.relations is None else self.relations.byte_count
+        held += self.bytes_beside
         return held + (0 if self.origins is None else self.origins.held_bytes)
 
     def taken(self) -> list[Change]:

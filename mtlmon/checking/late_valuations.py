@@ -76,7 +76,10 @@ class ValuationCheck:
         origins: finds the rows of answers; None if they are not wanted.
         key_points: names time-points among those of their key; set this in `make` if policies have
             one. It tells `origins` what the history tells.
+        bytes_beside: how many bytes whoever reads the log holds of the same rows.
     """
+
+    bytes_beside = 0
 
     def __init__(
         self,
@@ -200,7 +203,7 @@ class ValuationCheck:
         of_rows = 0 if self.origins is None else self.origins.held_bytes
         of_rows += 0 if self.conditional is None else self.conditional.byte_count
         of_rows += 0 if self.key_points is None else self.key_points.held_bytes
-        self.memory.note(self._category, history.byte_count + of_rows)
+        self.memory.note(self._category, history.byte_count + of_rows + self.bytes_beside)
         self.memory.check()
 
     def pass_time(self, time_stamp: int) -> Generator[None, None, None]:

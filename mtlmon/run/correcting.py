@@ -25,6 +25,7 @@ from mtlmon.run.late_work import (
 )
 from mtlmon.run.option_rules import require_no_columns, require_no_keys
 from mtlmon.run.policies import (
+    assumption_watch,
     note_modes,
     open_table_source,
     policies_of,
@@ -76,8 +77,8 @@ def require_correctable_policies(file: PolicyFile, options: RunSpec) -> None:
     from mtlmon.streams.late_support import has_ticks, row_relation, waits
     from mtlmon.syntax.report import visible
 
-    if file.assumptions:
-        raise RunError(refused("lateness, assume"))
+    if file.assumptions and options.times.clock == "key":
+        raise RunError(refused("clock, assume"))
     if any(policy.is_first_order for policy in file.policies):
         from mtlmon.run.correcting_relations import require_correctable_relations
 
@@ -190,6 +191,7 @@ def correct(file: Formula | PolicyFile, options: RunSpec) -> Steps:
             events=events,
             first=first_violation(check, options),
             revised=open_report(check, source, logs, options, file),
+            assumptions=assumption_watch(file, source, options.times),
         )
         status = yield from run_late_work(work, verdicts, reasons)
     return (yield from reasons.emit()) if status == VIOLATION and reasons.are_wanted else status

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from contextlib import closing
+from copy import copy
 from typing import TYPE_CHECKING
 
 from mtlmon.checking import LogCheck
@@ -84,6 +85,10 @@ class Reasons:
     """
 
     def __init__(self, file: Formula | PolicyFile, options: RunSpec) -> None:
+        if isinstance(file, PolicyFile) and file.assumptions:
+            # the run that corrects verdicts says which ones the log breaks
+            file = copy(file)
+            file.assumptions = ()
         self.file = file
         self.options = options
         self.start_of_input = position_of_input(options.log)

@@ -32,8 +32,10 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from mtlmon.arrays.native import KeyTable
+    from mtlmon.checking.assumptions import AssumptionWatch
     from mtlmon.checking.changes import Bound, Change
     from mtlmon.checking.counts import PolicyCounts
+    from mtlmon.checking.final_rows import FinalRows
     from mtlmon.checking.history_check import HistoryCheck
     from mtlmon.checking.late_checks import LateChecks
     from mtlmon.checking.late_first import FirstViolation
@@ -167,6 +169,7 @@ class LateWork(EventWork):
         events: what reads atoms with arguments in a text log; None if nothing does.
         first: finds the first violation, if only that is wanted; else None.
         revised: takes the changes for a report; None if there is none.
+        assumptions: tells which assumptions the log breaks; None if there are none.
     """
 
     # what waits is with the check, which is told of the time
@@ -185,8 +188,9 @@ class LateWork(EventWork):
         events: RowEvents | None,
         first: FirstViolation | None,
         revised: RevisedReport | None,
+        assumptions: AssumptionWatch | None = None,
     ) -> None:
-        super().__init__(source, logs, options.host)
+        super().__init__(source, logs, options.host, assumptions)
         self.check = check
         self.output = output
         self.late = late
@@ -195,6 +199,24 @@ class LateWork(EventWork):
         self.first = first
         self.revised = revised
         self.writer: Writer = NoWriter() if output is None else output.writer
+        self.final_rows: FinalRows | None = None
+        if assumptions is not None:
+            # PERF: few files assume anything
+            from mtlmon.checking.final_rows import FinalRows
+
+            self.final_rows = FinalRows(
+                source.key_tables,
+                assumptions.partitions,
+                lambda: bounds_of(options, source).lateness,
+                equality=options.log.op is not None and options.log.id is None,
+                inputs=lambda batch: batch.inputs,
+            )
+
+    def note_assumptions(self, batch: TextBatch | EventBatch) -> None:
+        """Mention the assumptions that rows break which are final with the events of a batch."""
+        if (final := self.final_rows) is not None:
+            self.emit_broken(final.push(cast("EventBatch", batch)), final)
+            self.check.checks[0].bytes_beside = final.byte_count
 
     @property
     def is_stopped(self) -> bool:
@@ -229,6 +251,8 @@ class LateWork(EventWork):
             yield
         if self.first is not None:
             self.put(self.first.end())
+        if self.final_rows is not None:
+            self.emit_broken(self.final_rows.end(), self.final_rows)
 
     def take(self) -> None:
         """Take the changes out of the check."""
@@ -372,6 +396,8 @@ class LateWork(EventWork):
         self.passed = time_stamp
         for _ in self.check.pass_time(time_stamp):
             self.take()
+        if self.final_rows is not None:
+            self.emit_broken(self.final_rows.pass_time(time_stamp), self.final_rows)
         if isinstance(self.late, LateLines):
             self.late.pass_time(time_stamp)
 
@@ -412,13 +438,13 @@ class LateWork(EventWork):
         Raises:
             SnapshotError: the snapshot is damaged, or belongs to other policies or options.
         """
-        text, check, *own = split_parts(snapshot, CORRECTED, 5)
+        text, check, *own = split_parts(snapshot, CORRECTED, 7)
         settings, late, header = json.loads(text)
         require_same(self.settings(), settings)
         # ticks that are computed again have keys
-        self.restore_keys(own[3:])
+        self.restore_keys(own[5:])
         self.check.restore(check)
-        self.restore_own(own[:3])
+        self.restore_own(own[:5])
         if isinstance(self.late, LateFile):
             self.late.resume(late)
         if not isinstance(self.source, TextLog):
@@ -431,17 +457,21 @@ class LateWork(EventWork):
         events = b"" if self.events is None else self.events.snapshot()
         first = b"" if self.first is None else self.first.snapshot()
         revised = b"" if self.revised is None else self.revised.snapshot()
+        broken = b"" if self.assumptions is None else self.assumptions.snapshot()
+        final = b"" if self.final_rows is None else self.final_rows.snapshot()
         keys = [b"" if one is None else one.snapshot() for one in self.keys]
-        return [events, first, revised, *keys]
+        return [events, first, revised, broken, final, *keys]
 
     @property
     def keys(self) -> Sequence[KeyTable | None]:
-        """The keys of policies without variables; time-points of others know their own."""
-        plain = self.check.plain
-        return [] if plain is None else self.source.key_tables[: len(plain.partitions.columns)]
+        """The keys that have numbers: time-points of policies with variables know their own."""
+        plain, tables = self.check.plain, self.source.key_tables
+        if self.final_rows is not None:
+            return tables
+        return [] if plain is None else tables[: len(plain.partitions.columns)]
 
     def restore_keys(self, parts: Sequence[bytes]) -> None:
-        """Restore the keys of policies without variables.
+        """Restore the keys that have numbers.
 
         Raises:
             SnapshotError: the parts are damaged.
@@ -458,17 +488,20 @@ class LateWork(EventWork):
         Raises:
             SnapshotError: the parts are damaged, or there are fewer keys than the check knows.
         """
-        events, first, revised = parts
+        events, first, revised, broken, final = parts
         if self.events is not None:
             self.events.restore(events)
         if self.first is not None:
             self.first.restore(first)
         if self.revised is not None:
             self.revised.restore(revised)
+        if self.assumptions is not None and self.final_rows is not None:
+            self.assumptions.restore(broken)
+            self.final_rows.restore(final)
         counts = [] if self.check.plain is None else self.check.plain.key_counts
         if any(
             table is not None and len(table) < count
-            for table, count in zip(self.keys, counts, strict=True)
+            for table, count in zip(self.keys, counts, strict=False)
         ):
             raise damaged()
 
@@ -547,7 +580,7 @@ def run_late_work(work: LateWork, verdicts: VerdictFile, reasons: Reasons) -> St
         has_violation=work.fails,
         report=report,
         summary=lambda seconds: corrections_summary(
-            work.check, work.source, seconds, pump.events_before
+            work.check, work.source, seconds, pump.events_before, work.assumptions
         ),
         wants_summary=options.reporting.summary,
         end_time=options.times.end_time,

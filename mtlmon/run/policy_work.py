@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from mtlmon.checking.assumptions import AssumptionWatch
+    from mtlmon.checking.final_rows import FinalBatch, FinalRows
     from mtlmon.checking.text_logs import LineEvents, TextBatch
     from mtlmon.relational.input.native import RowEvents
     from mtlmon.run.checkpoint import LogMark
@@ -165,8 +166,12 @@ class LogWork(ABC, Generic[_Batch]):
 
     def note_assumptions(self, batch: _Batch) -> None:
         """Mention the assumptions that the events of a batch break."""
+        self.emit_broken(batch, self.source)
+
+    def emit_broken(self, batch: _Batch | FinalBatch, source: Source | FinalRows) -> None:
+        """Mention the assumptions that events break, with arguments as `AssumptionWatch` takes."""
         if self.assumptions is not None:
-            for message in self.assumptions.note(batch, self.source):
+            for message in self.assumptions.note(batch, source):
                 self.host.note(message)
 
     def note_absent(self) -> None:

@@ -133,7 +133,11 @@ _KINDS = ("true", "false", "equivalent")
 
 
 def corrections_summary(
-    check: LateChecks, source: TextLog | TableEvents, seconds: float, events_before: int
+    check: LateChecks,
+    source: TextLog | TableEvents,
+    seconds: float,
+    events_before: int,
+    assumptions: AssumptionWatch | None = None,
 ) -> str:
     """Return counts and speed of a check whose verdicts are corrected, aligned.
 
@@ -154,6 +158,7 @@ def corrections_summary(
         ("judged again", check.judged_again, "time-points"),
         ("revisions", check.revision_count, f"of {revised}"),
         *lost_rows(source, check.refused_count),
+        *broken_rows(assumptions),
     ]
     if check.memory.limit is not None:
         rows.append(memory_row(check.memory))

@@ -25,7 +25,7 @@ __all__ = [
 POLICIES = b"mtlmon policies\x02"
 RELATIONS = b"mtlmon relations\x03"
 JUDGES = b"mtlmon judges\x01"
-CORRECTED = b"mtlmon corrected\x03"
+CORRECTED = b"mtlmon corrected\x04"
 """What snapshots begin with: of policies without variables, of those with variables, of both, and
 of runs whose verdicts are corrected."""
 

@@ -131,6 +131,12 @@ REFUSALS: Mapping[str, Refusal] = {
         _ONE_CLOCK,
         name="relation last = rows",
     ),
+    "clock, assume": Refusal(
+        "--clock key does not work with assumptions about the log",
+        "rates are counted in the order of time, and rows of any time may still come with other "
+        "keys",
+        _ONE_CLOCK,
+    ),
     "clock, variables": Refusal(
         "--clock key does not work with policies with variables",
         "their values are of all keys, so the log has one time",
@@ -148,11 +154,6 @@ REFUSALS: Mapping[str, Refusal] = {
         "a late row may change the values of a message that is written",
         "write text, or use --consistency strong, which lets rows wait",
         name="a policy",
-    ),
-    "lateness, assume": Refusal(
-        "--lateness does not work yet with assumptions about the log",
-        "rates are counted in the order of time",
-        _STRONG,
     ),
     "lateness, slices": Refusal(
         "--lateness does not work yet with --slices",

@@ -221,26 +221,6 @@ def test_refused_options(
     assert done.errors.startswith(f"mtlmon: {message}"), done.errors
 
 
-@pytest.mark.parametrize(
-    ("text", "what"),
-    [
-        ("unit s\nassume rate <= 3/s\npolicy one: p\n", "assumptions about the log"),
-    ],
-)
-def test_refused_policies(text: str, what: str, tmp_path: Path, command: Command) -> None:
-    """The advice works."""
-    log, policies = tmp_path / "log", tmp_path / "p.mtl"
-    log.write_text("@1 p\n")
-    policies.write_text(text)
-    done = command("--lateness", 5, policies, log)
-    assert (done.status, done.output) == (2, "")
-    advice = "--consistency strong, which lets rows wait, works with it"
-    assert done.errors.startswith(f"mtlmon: --lateness does not work yet with {what}"), done.errors
-    assert advice in done.errors
-    done = command("--lateness", 5, "--consistency", "strong", policies, log)
-    assert done.status < 2, done.errors
-
-
 # ---- several policies, and tables --------------------------------------------------------------
 
 TEXTS = """\
