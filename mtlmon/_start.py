@@ -51,10 +51,13 @@ def leave_out_what_is_not_needed() -> None:
     PERF: on two cores, a command on a table took 0.61 s of processor time. Without the threads of
     numpy for linear algebra, which wait for work in a loop, it takes 0.51 s. Arrow imports pandas,
     where that is installed, when it first converts a value of Python; without that, the command
-    takes 0.33 s.
+    takes 0.33 s. Arrow's own allocator keeps what it has freed: with that of the system, 700,000
+    rows of CSV take 116 MB instead of 155, of Parquet 111 instead of 142, of JSON 103 instead of
+    140, in the same time.
     """
-    if b"OPENBLAS_NUM_THREADS" not in environ:
-        putenv(b"OPENBLAS_NUM_THREADS", b"1")
+    for name, value in (b"OPENBLAS_NUM_THREADS", b"1"), (b"ARROW_DEFAULT_MEMORY_POOL", b"system"):
+        if name not in environ:
+            putenv(name, value)
     sys.meta_path.insert(0, _NeverPandas)
 
 

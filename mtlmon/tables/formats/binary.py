@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-from pyarrow import ipc, parquet
+from pyarrow import ipc
 
 from mtlmon.checking.sources import Pause
 from mtlmon.errors import TableError
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from _typeshed import WriteableBuffer
+    from pyarrow import parquet
 
     from mtlmon.tables.columns.wanted import Selection
     from mtlmon.tables.formats.files import ByteStream, TableFile, TableObject
@@ -168,6 +169,9 @@ class BinaryReader:
                 "or write its columns compressed",
                 path=file.name,
             )
+        # PERF: tables of Arrow do without
+        from pyarrow import parquet
+
         names = list(self._selection.names)
         source = stream.raw if file.path == STANDARD_INPUT else file.path
         # Parts of columns are read as they are decoded, not whole row groups.
