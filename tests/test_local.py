@@ -339,6 +339,12 @@ def test_folding_keeps_the_meaning(formula: Formula, steps: Trace, closed: bool)
     assert folded(folded(formula)) == folded(formula)
 
 
+def test_folding_orders_operands_by_themselves() -> None:
+    """Rationale: an order by when operands are met is another one in the folded formula."""
+    formula = parse("((PREVIOUS[0,0] p) OR p) WEAK_UNTIL (p WEAK_UNTIL q)")
+    assert folded(folded(formula)) == folded(formula)
+
+
 @pytest.mark.parametrize(
     ("formula", "same"),
     [

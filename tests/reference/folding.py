@@ -35,7 +35,7 @@ def negation(f: Formula) -> Formula:
 class _Folder:
     def __init__(self) -> None:
         self.done: dict[Formula, Formula] = {}
-        self.number: dict[Formula, int] = {}
+        self.text: dict[Formula, str] = {}
 
     def fold(self, formula: Formula) -> Formula:
         result = self.done.get(formula)
@@ -106,8 +106,10 @@ class _Folder:
             return g
         return make(operator, f, g, interval=interval)
 
-    def order(self, f: Formula) -> int:
-        return self.number.setdefault(f, len(self.number))
+    def order(self, f: Formula) -> str:
+        if f not in self.text:
+            self.text[f] = str(f)
+        return self.text[f]
 
 
 Family = tuple[Operator, tuple[Formula, ...]]
