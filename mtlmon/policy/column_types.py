@@ -500,6 +500,8 @@ class _Finder:
             word = operator.word
         if operator is ops.MACHINE:
             result = self.slots.new(_OF_SIGNATURE[node.machine.kind.name])
+            for operand, declared in zip(operands, node.machine.types, strict=False):
+                self.slots.add(operand, _FAMILY_OF[declared])
         elif operator is ops.WINDOW_OWN:
             own = node.window.own
             self.all_are(operands, ORDERED)

@@ -17,6 +17,7 @@ import pyarrow as pa
 from mtlmon.errors import RowError, SnapshotError
 from mtlmon.policy.predicates.columns import column_type
 from mtlmon.policy.predicates.machine_code import NotPossible
+from mtlmon.policy.predicates.numbers import to_floats
 from mtlmon.streams import native
 from mtlmon.streams.kernels import Kernel
 from mtlmon.streams.own_values import (
@@ -222,7 +223,12 @@ class MachineKernel(Kernel):
 
     def argument_of(self, columns: Sequence[pa.Array]) -> pa.Array:
         """Return the rows that objects take."""
-        return pa.StructArray.from_arrays(columns, self._names)
+        types = self._machine.types or (None,) * len(columns)
+        typed = [
+            to_floats(column) if declared == "float" and column.type != pa.float64() else column
+            for column, declared in zip(columns, types, strict=True)
+        ]
+        return pa.StructArray.from_arrays(typed, self._names)
 
     def _rows(self, values: pa.StructArray) -> Iterator[dict[str, Any]]:
         """The rows as objects take them."""

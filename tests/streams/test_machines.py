@@ -274,6 +274,83 @@ def test_errors_name_the_row_and_what_was_expected(tmp_path: Path) -> None:
         live.snapshot()
 
 
+class Shown:
+    """Shows what it gets."""
+
+    columns: ClassVar[dict[str, type]] = {"i": int, "f": float, "b": bool, "s": str}
+
+    def step(self, row: dict[str, Any]) -> str:
+        return repr(list(row.values()))
+
+    def save(self) -> None:
+        return None
+
+    def load(self, state: None) -> None:
+        pass
+
+
+SHOWN = 'stream shown: text = machine("seen:Shown", i, f, b, s)'
+
+
+def test_values_have_the_types_that_a_class_declares(tmp_path: Path) -> None:
+    """Rationale: a class that says int must not get a text, nor 1 where it says float."""
+    own_machines._registered["seen:Shown"] = Shown
+    path = tmp_path / "log.csv"
+    path.write_text("ts,i,f,b,s\n1,1,1,true,1\n2,,2.5,,\n")
+
+    def shown(given: Any, *wanted: str) -> list[bool | None]:
+        policies = [f'{SHOWN}\npolicy p: shown = "{one}"' for one in wanted]
+        runs = [list(mtlmon.check(one, given)) for one in policies]
+        return [run[place].verdict for place, run in enumerate(runs)]
+
+    assert shown(path, "[1, 1.0, True, '1']", "[None, 2.5, None, None]") == [True, True]
+    rows = pa.table({"ts": [1, 2], "i": [1, None], "f": [1, 2], "b": [True, None], "s": ["1", ""]})
+    assert shown(rows, "[1, 1.0, True, '1']", "[None, 2.0, None, '']") == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("column", "type", "message"),
+    [
+        ("i", pa.string(), "column i of type string, but machine Shown takes an integer"),
+        ("i", pa.float64(), "column i of type double, but machine Shown takes an integer"),
+        ("f", pa.bool_(), "column f of type bool, but machine Shown takes a number"),
+        ("b", pa.int64(), "column b of type int64, but machine Shown takes true or false"),
+        ("s", pa.int64(), "column s of type int64, but machine Shown takes a text"),
+    ],
+)
+def test_values_of_another_type_are_refused(column: str, type: pa.DataType, message: str) -> None:
+    own_machines._registered["seen:Shown"] = Shown
+    types = {"i": pa.int64(), "f": pa.float64(), "b": pa.bool_(), "s": pa.string()}
+    types[column] = type
+    with pytest.raises(PolicyError, match=message):
+        streams.compile(SHOWN, pa.schema([("ts", pa.int64()), *types.items()]))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_rows_that_are_taken_back_have_never_been(seed: int) -> None:
+    chance = random.Random(seed)
+    rows = log(seed)
+    come = [(*row, "+", str(k)) for k, row in enumerate(rows)]
+    removed = set(chance.sample(range(len(rows)), 20))
+    for k in removed:
+        place = next(p for p, one in enumerate(come) if one[4] == str(k) and one[3] == "+")
+        come.insert(chance.randint(place + 1, min(len(come), place + 9)), (*rows[k], "-", str(k)))
+    names = (*NAMES, "op", "id")
+    given = pa.table(dict(zip(names, map(list, zip(*come, strict=True)), strict=True)))
+    latest = Latest()
+    run = mtlmon.check(TEXT, given, lateness=60, op="op", id="id")
+    latest.take(run.to_arrow().to_pylist())
+    wanted = expected([row for k, row in enumerate(rows) if k not in removed])
+    found = latest.of(checked(TEXT))
+
+    def by_time(verdicts: Any) -> Any:
+        order = sorted((policy, user, time, offset) for policy, user, time, offset in verdicts)
+        return [(one[:3], verdicts[one]) for one in order]
+
+    # a name is never used again, so offsets have gaps
+    assert by_time(found) == by_time(wanted)
+
+
 def test_a_row_that_a_machine_refuses_can_be_left_out() -> None:
     rows = pa.table({"ts": [0, 1, 2, 3, 4], "x": [1] * 5, "what": ["", "", "step", "", "false"]})
     run = mtlmon.check({"fails": Failing}, rows, on_error="skip")

@@ -163,6 +163,20 @@ class _Checker(Requirements):
             return self.environment.parameters.get(node.name, kinds.UNKNOWN)
         return kinds.BOOLEAN
 
+    def machine(self, node: Expression) -> Kind:
+        """Check a call of a machine, whose class may declare what it takes."""
+        for operand in node.operands:
+            if self.kinds[id(operand)].name == "other":
+                return self.unusable(operand)
+        for operand, declared in zip(node.operands, node.machine.types, strict=False):
+            wanted, given = kinds.DECLARED[declared], self.kinds[id(operand)].name
+            is_number = wanted is kinds.FLOAT and given in kinds.NUMBERS
+            if given not in {wanted.name, *kinds.OPEN} and not is_number:
+                name = node.machine.name.partition(":")[2]
+                message = f"{self.described(operand)}, but machine {name} takes {wanted.words}"
+                return self.report(operand, message)
+        return node.machine.kind
+
     def of_formula(self, node: Expression) -> Kind:
         """Check the term of an aggregate over a formula."""
         word = node.aggregate.word
@@ -179,10 +193,7 @@ class _Checker(Requirements):
         if operator is ops.COUNT_ROWS:
             return kinds.INTEGER
         if operator is ops.MACHINE:
-            for operand in node.operands:
-                if self.kinds[id(operand)].name == "other":
-                    return self.unusable(operand)
-            return node.machine.kind
+            return self.machine(node)
         (operand,) = node.operands
         if operator in ops.OFFSETS.values():
             if self.kinds[id(operand)].name == "other":

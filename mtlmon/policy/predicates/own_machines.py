@@ -66,6 +66,18 @@ class OwnMachine(NamedTuple):
     kind: Kind = kinds.BOOLEAN
     made_by: type[Machine] | None = None
 
+    @property
+    def types(self) -> tuple[str, ...]:
+        """The types that the class gives its columns, as a file declares them; none if it does not.
+
+        What is wrong with them is said where the machine is made.
+        """
+        columns = getattr(self.made_by, "columns", ())
+        if not isinstance(columns, Mapping) or len(columns) != len(self.columns):
+            return ()
+        types = tuple(_TYPES.get(one, "") for one in columns.values())
+        return types if all(types) else ()
+
 
 def is_machine(value: object) -> bool:
     """Whether a value is a class with the methods of a machine."""
@@ -77,10 +89,11 @@ def register_machine(machine: _Class) -> _Class:
 
     There is an object for each key, made without arguments. `step` gets a dictionary with the
     values of a row, by the names in the call, or by those in the attribute `columns` of the class,
-    if it has one. It returns the value there: None for null, or a Boolean, an integer, a float or
-    a text, as the stream declares. `save` returns the state as plain values: None, Booleans,
-    integers, floats, texts, and tuples, lists and dictionaries (by texts) of these; `load` takes
-    it. What an object does may depend only on its state and the rows.
+    if it has one; if that is a dictionary with types (`int`, `float`, `bool`, `str`), columns of
+    text are read as values of these. It returns the value there: None for null, or a Boolean, an
+    integer, a float or a text, as the stream declares. `save` returns the state as plain values:
+    None, Booleans, integers, floats, texts, and tuples, lists and dictionaries (by texts) of these;
+    `load` takes it. What an object does may depend only on its state and the rows.
 
     Args:
         machine: the class; one that is already registered by the same name is replaced.
