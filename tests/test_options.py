@@ -763,6 +763,8 @@ example("mtlmon.tables.open_tables", read)(
     streams=["n"],
     atoms_of_partitions=[{3: ["p"]}],
     shown=[{0: ["p"]}],
+    computed=[{0: ["p"]}],
+    counting=np.array([True]),
     given_relations=object(),
 )
 example("mtlmon.tables.open_tables", lambda **o: read((), **o), {"streams": ["n"]})(policies=WINDOW)

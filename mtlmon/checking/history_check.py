@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from mtlmon.checking.changes import Change
     from mtlmon.checking.clocks import EndTime
     from mtlmon.checking.counts import Triggered
+    from mtlmon.checking.late_messages import LateMessages
     from mtlmon.checking.late_partitions import LatePartition
     from mtlmon.checking.sources import EventBatch
     from mtlmon.engine.native import MemoryLimit
@@ -116,9 +117,12 @@ class HistoryCheck:
         relations: the relations of the log's rows in which atoms look values up; there is one time
             for all keys then.
         bytes_beside: how many bytes whoever reads the log holds of the same rows.
+        messages: the messages of violations, if they are made; see `make_messages`.
+        clocks: for each policy, its time-points; None if all are on all rows.
     """
 
     bytes_beside = 0
+    messages: LateMessages | None = None
 
     relations: RevisedRelations | None = None
     streams: StreamAtoms | None = None
@@ -157,7 +161,7 @@ class HistoryCheck:
         self._sessions = [Session(policy.formula, mode, bdd=bdd) for policy in self.policies]
         self._partition_of = list(owners)
         # the atoms that choose time-points; None where all rows are, or ticks of a period
-        clocks = [clock_of(policy) for policy in self.policies]
+        self.clocks = clocks = [clock_of(policy) for policy in self.policies]
         self._periods = [ticks_of(clock) for clock in clocks]
         with_rows = zip(owners, self._periods, strict=True)
         of_rows = [own if period is None else None for own, period in with_rows]
@@ -208,6 +212,21 @@ class HistoryCheck:
         self._periods.append(self._periods[owner])
         self._waits.append(self._waits[owner])
 
+    def make_messages(self) -> None:
+        """Make the messages of violations from the first events on.
+
+        The `streams` compute the values of messages, too.
+        """
+        # PERF: importing Arrow takes longer than small logs
+        from mtlmon.checking.late_messages import LateMessages
+
+        when = [self._when(number) for number in range(len(self.policies))]
+        self.messages = LateMessages(self.policies, self.partitions.of_policies, when)
+
+    def _when(self, number: int) -> When:
+        """At which rows or ticks a session has time-points."""
+        return self._periods[number] or self._waits[number] or 0
+
     @property
     def atoms(self) -> tuple[str, ...]:
         """The atoms that the policies need, in order of first occurrence."""
@@ -219,8 +238,7 @@ class HistoryCheck:
         """For each partition, the atoms of its policies: at rows under 0, at ticks by period."""
         atoms: list[dict[When, dict[str, None]]] = [{0: {}} for _ in self.partitions.columns]
         for number, partition in enumerate(self._partition_of):
-            when = self._periods[number] or self._waits[number] or 0
-            needed = atoms[partition].setdefault(when, {})
+            needed = atoms[partition].setdefault(self._when(number), {})
             needed.update(dict.fromkeys(self._atoms_of(number)))
         return [{when: list(some) for when, some in one.items()} for one in atoms]
 
@@ -280,6 +298,7 @@ class HistoryCheck:
                 spacing=self._spacing,
                 origins=self.origins,
                 outcome=Outcome() if self._notes_outcome else None,
+                messages=None if self.messages is None else self.messages.of_partition(partition),
             )
             for partition, atoms in followed.items()
         }
@@ -300,6 +319,7 @@ class HistoryCheck:
         computed = () if self.streams is None else self.streams.names
         # a history that admits rows does not tell which of them has which name
         follows = self.origins is not None or self._notes_outcome or chosen_by is not None
+        follows = follows or (self.messages is not None and self.messages.has_values(number))
         follows = follows or self._periods[number] is not None or self._waits[number] is not None
         follows = follows or not set(session.atoms).isdisjoint(computed)
         # a time-point that is there now may be none if another row comes late
@@ -337,6 +357,8 @@ class HistoryCheck:
         if self.origins is not None:
             # the changes of the last batch have been taken out
             self.origins.forget(self._final_below)
+        if self.messages is not None:
+            self.messages.forget(self._final_below)
         self.revision += 1
         refused = np.zeros(count, np.bool_)
         inputs = None if self.inputs is None else self.inputs(batch)
@@ -446,12 +468,13 @@ class HistoryCheck:
     def _take(self, number: int, changes: Changes) -> None:
         """Count the changes of a history; those of policies can be taken out."""
         records = changes.records
-        if not len(records):
-            return
         self._now[number] += np.bincount(records["kind"], minlength=4)
         self._now[number] -= np.bincount(records["former"], minlength=4)
         if number < len(self.policies):
             self.revision_count += int((records["operation"] != 0).sum())
+            if self.messages is not None:
+                records = self.messages.revised(number, records)
+        if number < len(self.policies) and len(records):
             self._found.append(PolicyChanges(number, records, self.revision))
 
     def _emit_bounds(self, batch: EventBatch | None) -> None:
@@ -535,6 +558,7 @@ class HistoryCheck:
         held += sum(late.byte_count for late in self._late_partitions.values())
         held += 0 if self.relations is None else self.relations.byte_count
         held += self.bytes_beside
+        held += 0 if self.messages is None else self.messages.held_bytes
         return held + (0 if self.origins is None else self.origins.held_bytes)
 
     def taken(self) -> list[Change]:
@@ -568,8 +592,8 @@ class HistoryCheck:
         histories = (history.snapshot() for history in self._histories)
         late = (one.snapshot() for one in self._late_partitions.values())
         relations = () if self.relations is None else (self.relations.snapshot(),)
-        origins = () if self.origins is None else (self.origins.snapshot(),)
-        parts = [json.dumps(head).encode(), *histories, *origins, *relations, *late]
+        noted = [one.snapshot() for one in (self.origins, self.messages) if one is not None]
+        parts = [json.dumps(head).encode(), *histories, *noted, *relations, *late]
         return sealed(self._settings(), joined_parts(parts))
 
     def restore(self, snapshot: bytes) -> None:
@@ -596,9 +620,10 @@ class HistoryCheck:
                 late.latest = np.array(latest, np.int64)
             if head["lengths"] is not None:
                 self._begin(Bounds(*head["lengths"]))
-            holders: list[NumberedHistory | LateOrigins | RevisedRelations | LatePartition]
-            holders = [*self._histories]
-            holders += () if self.origins is None else (self.origins,)
+            holders: list[
+                NumberedHistory | LateOrigins | LateMessages | RevisedRelations | LatePartition
+            ] = [*self._histories]
+            holders += [one for one in (self.origins, self.messages) if one is not None]
             # what relations have as columns must be known before streams
             holders += () if self.relations is None else (self.relations,)
             holders += self._late_partitions.values()

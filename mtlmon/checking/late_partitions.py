@@ -52,6 +52,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from mtlmon.checking.late_messages import PartitionMessages
     from mtlmon.checking.late_origins import LateOrigins
     from mtlmon.checking.sources import EventBatch
     from mtlmon.history.following import Outcome, Passed, Placements
@@ -107,6 +108,7 @@ class LatePartition:
         spacing: as for `RoundRows`.
         origins: gets the rows that time-points come from, if they are wanted.
         outcome: as for `LeadingHistory`.
+        messages: makes the messages of violations; None if there are none.
 
     Attributes:
         leader: finds which rows there are.
@@ -131,7 +133,9 @@ class LatePartition:
         spacing: int = 0,
         origins: LateOrigins | None = None,
         outcome: Outcome | None = None,
+        messages: PartitionMessages | None = None,
     ) -> None:
+        self._messages = messages
         self._streams = streams
         self._origins = origins
         self.relations = relations
@@ -250,8 +254,7 @@ class LatePartition:
         if program is not None:
             columns = tuple(dict.fromkeys([*program.columns, *self._of_relations()]))
             if self._computer is None:
-                assert self._streams is not None
-                self._computer = Computer(self._streams, self._partition, len(self._plain))
+                self._computer = self._new_computer()
         if inputs is None or not columns:
             # a batch without columns would not know how many rows it has
             inputs = pa.RecordBatch.from_arrays([pa.nulls(count)], [_NO_COLUMN])
@@ -368,6 +371,10 @@ class LatePartition:
         self._ticks = rounds.taken_ticks()
         self._forget(new.traces)
         return rows._replace(held=held), changed
+
+    def _new_computer(self) -> Computer:
+        assert self._streams is not None
+        return Computer(self._streams, self._partition, self._plain, self._messages)
 
     def _in_rounds(self) -> RoundRows:
         if self._rounds is None:
@@ -547,7 +554,7 @@ class LatePartition:
         assert self._streams is not None
         if self._streams.schema is None:
             self._streams.compile_for(pa.ipc.read_schema(pa.py_buffer(schema)))
-        self._computer = Computer(self._streams, self._partition, len(self._plain))
+        self._computer = self._new_computer()
         self._computer.first_state, *states = states
         if "placed" in head:
             last = first + head["placed"]

@@ -162,7 +162,8 @@ class ChangesOutput:
             [policy.name for policy in plain.policies],
             keys_of(self.check, self.source, self.options),
             self.source.times,
-            row_tracker=plain.origins,
+            plain.messages,
+            plain.origins,
             facts=PolicyFacts(plain.policies),
             more=CHANGE_COLUMNS,
         )

@@ -26,9 +26,11 @@ from mtlmon.run.late_work import (
 from mtlmon.run.option_rules import require_no_columns, require_no_keys
 from mtlmon.run.policies import (
     assumption_watch,
+    has_messages,
     note_modes,
     open_table_source,
     policies_of,
+    shown_in,
     statuses,
     text_atoms,
 )
@@ -87,8 +89,6 @@ def require_correctable_policies(file: PolicyFile, options: RunSpec) -> None:
         if policy.is_first_order:
             continue
         name = visible(policy.name or "")
-        if policy.message is not None and options.output.format != "text":
-            raise RunError(refused("lateness, messages", name=name))
         if options.times.clock == "key" and waits(policy):
             raise RunError(refused("clock, next", name=f"policy {name}"))
         if options.times.clock == "key" and has_ticks(file, policy):
@@ -161,6 +161,8 @@ def correct(file: Formula | PolicyFile, options: RunSpec) -> Steps:
     plain = None
     if policies := [policy for policy in policies_of(file) if not policy.is_first_order]:
         plain = history_check(policies, options, lambda: bounds_of(options, source), memory)
+        if options.output.format != "text" and has_messages(plain, options):
+            plain.make_messages()
         if not options.judging.resolve:
             note_modes(policies, plain.modes, options)
         if not options.log.is_table:
@@ -217,7 +219,8 @@ def open_text(
     atoms: Sequence[str] = ()
     if plain is not None:
         needed, on_error = plain.atoms_of_partitions, options.log.on_error
-        atoms, streams = text_atoms(plain.atoms, needed, file, log.name, {}, on_error, memory)
+        (shown,) = shown_in_messages(plain, file, options)
+        atoms, streams = text_atoms(plain.atoms, needed, file, log.name, shown, on_error, memory)
         if streams is not None:
             plain.streams, plain.inputs = streams.atoms, streams.inputs
     events = None if relations is None else relations.read_text(log.name, atoms)
@@ -249,9 +252,11 @@ def open_tables(
     needed = [] if plain is None else plain.atoms_of_partitions
     atoms = [] if plain is None else list(plain.atoms)
     shown: list[dict[When, list[str]]] = [{} for _ in columns]
+    computed = [] if plain is None else shown_in_messages(plain, file, options)
     if relations is not None:
         relations.add_partitions(columns, needed, shown)
         atoms = list(dict.fromkeys([*atoms, *relations.names]))
+        computed += ({} for _ in columns[len(computed) :])
     source = open_table_source(
         options,
         atoms,
@@ -260,6 +265,7 @@ def open_tables(
         memory,
         atoms_of_partitions=needed,
         shown=None if relations is None else shown,
+        computed=computed,
         order=corrected_order(options, late),
     )
     if plain is not None:
@@ -268,6 +274,15 @@ def open_tables(
     if relations is not None:
         relations.source = source
     return source
+
+
+def shown_in_messages(
+    check: HistoryCheck, file: Formula | PolicyFile, options: RunSpec
+) -> list[dict[When, list[str]]]:
+    """Return the names of the values that messages show, for each partition."""
+    if check.messages is None:
+        return [{} for _ in check.partitions.columns]
+    return shown_in(check, file, options, is_for_explanations=False)
 
 
 def first_violation(check: LateChecks, options: RunSpec) -> FirstViolation | None:

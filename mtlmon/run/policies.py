@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from mtlmon.checking.assumptions import AssumptionWatch
+    from mtlmon.checking.history_check import HistoryCheck
     from mtlmon.checking.outputs import Output
     from mtlmon.checking.text_streams import TextStreams
     from mtlmon.policy.predicates.time_points import When
@@ -387,7 +388,11 @@ def note_modes(policies: Sequence[Policy], modes: Sequence[str], options: RunSpe
 
 
 def shown_in(
-    check: LogCheck, file: Formula | PolicyFile, options: RunSpec, *, is_for_explanations: bool
+    check: LogCheck | HistoryCheck,
+    file: Formula | PolicyFile,
+    options: RunSpec,
+    *,
+    is_for_explanations: bool,
 ) -> list[dict[When, list[str]]]:
     """Return the names of the values that messages and explanations show, for each partition."""
     partitions = check.partitions
@@ -415,7 +420,7 @@ def has_values(file: PolicyFile) -> bool:
     )
 
 
-def has_messages(check: LogCheck, options: RunSpec) -> bool:
+def has_messages(check: LogCheck | HistoryCheck, options: RunSpec) -> bool:
     """Whether the output has messages of triggers, or the report on a log that is read once."""
     taker = options.output.taker
     if taker is not None and not taker.wants_messages:
@@ -551,6 +556,7 @@ def open_table_source(
     atoms_of_partitions: Sequence[Mapping[When, Sequence[str]]] | None = None,
     streams: Sequence[str] = (),
     shown: Sequence[Mapping[When, Sequence[str]]] | None = None,
+    computed: Sequence[Mapping[When, Sequence[str]]] | None = None,
     order: TableOrder = NO_ORDER,
 ) -> TableEvents:
     """Open the tables that the options name; the other arguments are those of `open_tables`.
@@ -573,6 +579,7 @@ def open_table_source(
             atoms_of_partitions=atoms_of_partitions,
             streams=streams,
             shown=shown,
+            computed=computed,
             format=options.log.format,
             pattern=options.log.pattern,
             time=options.log.time,

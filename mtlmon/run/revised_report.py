@@ -218,7 +218,11 @@ class RevisedVerdicts(ReportedRun):
         policy, records = changes.policy, changes.records
         withdrawn = int((records["operation"] == WITHDRAWN).sum())
         self.withdrawn[policy] += withdrawn
-        self.changed[policy] += int((records["operation"] != INSERTED).sum()) - withdrawn
+        # a violation whose message has changed remains one
+        is_changed = (records["operation"] != INSERTED) & (
+            (records["kind"] != FALSE) | (records["former"] != FALSE)
+        )
+        self.changed[policy] += int(is_changed.sum()) - withdrawn
         if len(records):
             first = int(records["time_stamp"].min())
             self.first = first if self.first is None else min(first, self.first)

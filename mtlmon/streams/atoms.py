@@ -109,6 +109,20 @@ class Computed(NamedTuple):
     has_all_ticks: bool = False
 
 
+class HeldAtoms(NamedTuple):
+    """Where the atoms of a partition hold.
+
+    Attributes:
+        rows: the atoms at rows, in the order of `StreamAtoms.names_of`.
+        ticks: for each kind of `StreamAtoms.tick_names_of`, the ticks with the atoms there.
+        shown: the values to show, at rows under `ROWS`, and at ticks under their kind.
+    """
+
+    rows: list[NDArray[np.bool_]]
+    ticks: dict[When, tuple[Ticks, list[NDArray[np.bool_]]]]
+    shown: dict[When, dict[str, pa.Array]]
+
+
 class StreamAtoms:
     """Computes the atoms of a policy file that depend on other rows, and values of its streams.
 
@@ -282,7 +296,7 @@ class StreamAtoms:
         *,
         is_end: bool = False,
         numbers_of: Callable[[NDArray[np.uint32]], NDArray[np.uint32]] | None = None,
-    ) -> tuple[list[NDArray[np.bool_]], dict[When, tuple[Ticks, list[NDArray[np.bool_]]]]]:
+    ) -> HeldAtoms:
         """Compute where the atoms of one partition hold at the next rows, and remember these.
 
         Args:
@@ -294,10 +308,6 @@ class StreamAtoms:
             is_end: likewise.
             numbers_of: returns the numbers that traces have here, of those that `know_traces` is
                 about; None if they are the same.
-
-        Returns:
-            The atoms in the order of `names_of`; and for each kind of `tick_names_of`, the ticks
-            with the atoms there.
 
         Raises:
             RowError: integers overflow in some rows.
@@ -315,7 +325,11 @@ class StreamAtoms:
             period: (program.ticks_of(period), [held(_at_ticks(name, period)) for name in names])
             for period, names in self.tick_names_of(partition).items()
         }
-        return [held(name) for name in self.names_of(partition)], at_ticks
+        shown = {
+            when: {name: found[name if when == ROWS else _at_ticks(name, when)] for name in names}
+            for when, names in self._shown[partition].items()
+        }
+        return HeldAtoms([held(name) for name in self.names_of(partition)], at_ticks, shown)
 
     def shown_of_rows(
         self, batch: pa.RecordBatch, time_stamps: NDArray[np.int64]

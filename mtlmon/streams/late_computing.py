@@ -8,19 +8,36 @@ import numpy as np
 import pyarrow as pa
 
 from mtlmon.errors import EventError, RowError, TickError
-from mtlmon.policy.predicates.time_points import Waiting
+from mtlmon.policy.predicates.time_points import ROWS, Waiting
 from mtlmon.streams.late_ticks import TickRows, TickSets, joined_ticks
 from mtlmon.streams.named_rows import fitted
 from mtlmon.streams.ticking import LATEST
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Protocol
 
     from numpy.typing import NDArray
 
+    from mtlmon.policy.predicates.time_points import When
     from mtlmon.streams.atoms import StreamAtoms
-    from mtlmon.streams.named_rows import Rows
+    from mtlmon.streams.named_rows import Names, Rows
     from mtlmon.streams.program import StreamProgram
+
+    class PartitionMessages(Protocol):
+        """Makes messages of the values at rows and ticks."""
+
+        def add(
+            self,
+            when: When,
+            names: Names | TickRows,
+            atoms: Sequence[str],
+            held: NDArray[np.bool_],
+            shown: Mapping[str, pa.Array],
+            /,
+        ) -> None:
+            """Make the messages of rows or ticks with these names."""
+
 
 __all__ = ["Computer"]
 
@@ -34,7 +51,8 @@ class Computer:
     Args:
         streams: computes them.
         partition: the number of the partition.
-        plain: how many atoms are known without it; they come first in `Rows.held`.
+        plain: the atoms that are known without it; they come first in `Rows.held`.
+        messages: makes messages of the values to show; None if there are none.
 
     There must be programs, which have computed nothing yet.
 
@@ -46,10 +64,20 @@ class Computer:
         row_count: how many rows were computed, each as often as that.
     """
 
-    def __init__(self, streams: StreamAtoms, partition: int, plain: int) -> None:
+    def __init__(
+        self,
+        streams: StreamAtoms,
+        partition: int,
+        plain: Sequence[str],
+        messages: PartitionMessages | None = None,
+    ) -> None:
         self._streams = streams
         self._partition = partition
-        self._plain = plain
+        self._plain = len(plain)
+        self._messages = messages
+        self._atoms = (*plain, *streams.names_of(partition))
+        # the values to show at the ticks that were computed last, in parts
+        self._shown: list[dict[When, dict[str, pa.Array]]] = []
         self.tick_atoms = {
             kind: len(names) for kind, names in streams.tick_names_of(partition).items()
         }
@@ -107,13 +135,20 @@ class Computer:
             held, stamps = rows.held.copy(), np.ascontiguousarray(rows.time_stamps)
         self.row_count += len(stamps)
         parts: list[TickSets] = []
+        self._shown = []
         first = 0
         while True:
             last, limit = self._next(stamps, numbers, first, until)
-            ticks = self._evaluate(
+            ticks, shown = self._evaluate(
                 inputs, held, stamps, numbers, first, last, limit, is_end, numbers_of
             )
             parts.append(ticks)
+            if self._messages is not None:
+                self._shown.append(shown)
+                if rows is not None and first < last:
+                    own = rows.between(first, last).names
+                    values = shown.get(ROWS, {})
+                    self._messages.add(ROWS, own, self._atoms, held[first:last], values)
             first = last
             if first == len(stamps) and not self._has_more(until):
                 break
@@ -121,6 +156,16 @@ class Computer:
             period: joined_ticks([part[period] for part in parts], atoms)
             for period, atoms in self.tick_atoms.items()
         }
+
+    def make_messages(self, ticks: TickSets) -> None:
+        """Make the messages of the ticks that were computed last, which have their names now."""
+        if self._messages is None:
+            return
+        for when, own in ticks.items():
+            parts = [shown.get(when, {}) for shown in self._shown]
+            values = {name: pa.concat_arrays([one[name] for one in parts]) for name in parts[0]}
+            names = self._streams.tick_names_of(self._partition)[when]
+            self._messages.add(when, own, names, own.held, values)
 
     def _next(
         self,
@@ -162,10 +207,10 @@ class Computer:
         until: int | None,
         is_end: bool,
         numbers_of: Callable[[NDArray[np.uint32]], NDArray[np.uint32]] | None,
-    ) -> TickSets:
-        """Compute rows from number `first` to below `last`; return the ticks."""
+    ) -> tuple[TickSets, dict[When, dict[str, pa.Array]]]:
+        """Compute rows from number `first` to below `last`; return the ticks, and what to show."""
         try:
-            found, at_ticks = self._streams.held_at_rows(
+            found, at_ticks, shown = self._streams.held_at_rows(
                 self._partition,
                 inputs.slice(first, last - first),
                 stamps[first:last],
@@ -198,7 +243,7 @@ class Computer:
                 behind = LATEST if is_end else max(self.program.ticks_done, until or 0)
                 released = np.append(stamps[first:last], behind)[own.places]
             ticks[period] = TickRows(own.time_stamps, own.numbers, offsets, rows, released)
-        return ticks
+        return ticks, shown
 
 
 def _no_rows(schema: pa.Schema) -> pa.RecordBatch:

@@ -149,12 +149,6 @@ REFUSALS: Mapping[str, Refusal] = {
         "leave out --time-points, and each row is a time-point",
         given="--op or --id",
     ),
-    "lateness, messages": Refusal(
-        "--lateness does not work yet with messages in JSON lines and tables, as that of {name}",
-        "a late row may change the values of a message that is written",
-        "write text, or use --consistency strong, which lets rows wait",
-        name="a policy",
-    ),
     "lateness, slices": Refusal(
         "--lateness does not work yet with --slices",
         "late rows are judged again by one engine",

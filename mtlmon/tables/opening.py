@@ -58,6 +58,7 @@ def open_tables(
     atoms_of_partitions: Sequence[Mapping[When, Sequence[str]]] | None = None,
     streams: Sequence[str] = (),
     shown: Sequence[Mapping[When, Sequence[str]]] | None = None,
+    computed: Sequence[Mapping[When, Sequence[str]]] | None = None,
     format: str | None = None,
     pattern: str | None = None,
     time: str | Sequence[str] | None = None,
@@ -112,7 +113,10 @@ def open_tables(
             traces are those of the first partition.
         shown: with `policies`, the names in `PolicyFile.shown` of the expressions whose values
             batches have for each partition, as `EventBatch.shown_of`: those at rows are under 0,
-            and those at ticks under their period.
+            and those at ticks under their period. With `in_any_order`, they depend on their row
+            alone.
+        computed: with `in_any_order`, the names of other such expressions. The caller computes
+            their values with the atoms that depend on other rows.
         format: "csv", "tsv", "jsonl", "arrow", "parquet" or "xes", instead of the format that the
             names imply. Compression (gzip, zstd, bz2, xz) is recognised from the content.
         pattern: instead of a format, a regular expression for the lines of text files, of which
@@ -202,6 +206,7 @@ def open_tables(
     has_corrections = in_any_order or counting is not None
     has_ticks = any(period for some in atoms_of_partitions or () for period in some)
     has_shown = any(names for some in shown or () for names in some.values())
+    has_computed = any(names for some in computed or () for names in some.values())
     _require_obeyed(
         option_names,
         {
@@ -211,11 +216,14 @@ def open_tables(
                 "operation": not has_corrections and operation is not None,
                 "id": not has_corrections and id is not None,
                 "clock": not has_corrections and clock != "all",
+                "computed": not in_any_order and has_computed,
             },
+            "wait": {"counting": wait is None and counting is not None},
             "policies": {
                 "atoms_of_partitions": policies is None and has_ticks,
                 "streams": policies is None and bool(streams),
                 "shown": policies is None and has_shown,
+                "computed": policies is None and has_computed,
                 "given_relations": policies is None and given_relations is not None,
             },
         },
@@ -286,7 +294,12 @@ def open_tables(
             for name in names
             if period
         ]
-        every_shown = [name for some in shown or () for names in some.values() for name in names]
+        every_shown = [
+            name
+            for some in (*(shown or ()), *(computed or ()))
+            for names in some.values()
+            for name in names
+        ]
         needs = needs_of(policies, [*atoms, *at_ticks], [*streams, *every_shown])
         used = list(needs.typed_columns)
         defined = set(policies.atoms)
@@ -351,6 +364,8 @@ def open_tables(
         nothing: list[dict[When, list[str]]] = [{} for _ in shown or ()]
         values_of_rows = StreamAtoms(policies, nothing, needs.log_atoms, environment, shown=shown)
         shown, has_shown = None, False
+    if in_any_order and has_computed:
+        shown, has_shown = computed, True
     if policies is not None and needs and (needs.remembering or streams or has_ticks or has_shown):
         wanted = [
             {

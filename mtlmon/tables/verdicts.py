@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from mtlmon.checking.late_messages import LateMessages
     from mtlmon.checking.late_origins import LateOrigins
     from mtlmon.checking.policy_facts import PolicyFacts
     from mtlmon.checking.row_tracking import FoundRows, RowTracker
@@ -59,7 +60,7 @@ class VerdictTable(AnswerTable):
         names: Sequence[str | None],
         keys: TraceKeys | None = None,
         times: Times | None = None,
-        messages: Messages | None = None,
+        messages: Messages | LateMessages | None = None,
         row_tracker: RowTracker | LateOrigins | None = None,
         facts: PolicyFacts | None = None,
         more: Sequence[str] = (),
