@@ -238,6 +238,11 @@ class ValuationCheck:
                 f"{self.unmatched} {what} found no row in time: --on-error skip only counts them"
             )
 
+    def close(self) -> None:
+        """End the threads of slices; nothing comes any more."""
+        if self._history is not None:
+            self._history.close()
+
     def taken(self) -> list[Change]:
         """Remove the changes that have not been taken out yet, and return them."""
         found, self._found = self._found, []

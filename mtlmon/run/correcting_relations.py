@@ -19,14 +19,14 @@ from mtlmon.relational.atoms import (
 )
 from mtlmon.relational.correcting.points import PointHistory
 from mtlmon.relational.keyed import has_keys, keys_of_others
-from mtlmon.relational.native import PointBlock
+from mtlmon.relational.native import PointBlock, RelationalEngine
 from mtlmon.relational.planning import plan
 from mtlmon.run.failure import RunError
 from mtlmon.run.in_order import notes_outcome
 from mtlmon.run.late_work import bounds_of
 from mtlmon.run.relation_readers import computed_atoms, log_events
 from mtlmon.run.relation_vacuity import counts_left_sides, require_counted
-from mtlmon.run.relations import require_no_conditions, require_no_key
+from mtlmon.run.relations import engine_for, require_no_conditions, require_no_key
 from mtlmon.support.refusals import refused
 from mtlmon.syntax.report import visible
 
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from mtlmon.policy.predicates.environment import Relation
     from mtlmon.policy.predicates.time_points import When
     from mtlmon.relational.input.native import RowEvents
-    from mtlmon.relational.native import RelationalEngine
     from mtlmon.relational.plan import Plan
+    from mtlmon.relational.slicing.engine import Engine
     from mtlmon.run.policy_work import Source
     from mtlmon.run.spec import RunSpec
     from mtlmon.streams.atoms import StreamAtoms
@@ -54,8 +54,6 @@ __all__ = ["LateRelations", "require_correctable_relations"]
 
 def require_correctable_relations(options: RunSpec) -> None:
     """Raise RunError if the answers of policies with variables cannot be corrected."""
-    if options.judging.slices is not None:
-        raise RunError(refused("lateness, slices"))
     if options.times.clock == "key":
         raise RunError(refused("clock, variables"))
     if (
@@ -113,7 +111,7 @@ class Conditions(NamedTuple):
         return self.streams.names_of(self.partition)
 
 
-def prepared(options: RunSpec, engine: RelationalEngine) -> None:
+def prepared(options: RunSpec, engine: Engine) -> None:
     """Let an engine keep the limits that the options set."""
     engine.skips_overflows = options.log.on_error == "skip"
     if options.limits.max_rows is not None:
@@ -167,7 +165,12 @@ class LateRelations:
         self.memory = memory
         self.counts = counts_left_sides(self.file, options)
         # what is wrong whatever the log is, is said before it is opened
-        self.made = self.plan_for()
+        self.engine: Engine | None = None
+        if options.log.is_table:
+            self.made = self.plan_for()
+        else:
+            self.engine = self.engine_for()
+            self.made = self.engine.plan
         if options.log.time_points == "stamp":
             refuse_points(self.file)
         if not options.log.is_table:
@@ -195,6 +198,13 @@ class LateRelations:
         made = plan(self.file, analysis, counts_triggered=self.counts)
         require_counted(analysis, made, self.options)
         return made
+
+    def engine_for(
+        self, schema: pa.Schema | None = None, looked_up: Mapping[str, Relation] | None = None
+    ) -> Engine:
+        """Return an engine for the policies, as `plan_for` returns their plan."""
+        analysis = valid_analysis(self.file, schema, looked_up)
+        return engine_for(self.file, analysis, self.options)
 
     def read_text(self, name: str, marks: Sequence[str]) -> RowEvents:
         """Return what reads a text log into time-points.
@@ -263,7 +273,8 @@ class LateRelations:
         made, conditions = self.made, self.conditions
         if (traces := self.traces) is not None:
             assert not isinstance(self.source, TextLog)
-            made = self.plan_for(self.source.schema, self.source.looked_up)
+            self.engine = self.engine_for(self.source.schema, self.source.looked_up)
+            made = self.engine.plan
             conditions = self.conditions_of(traces)
             if traces.has_keys and log.time_points == "row":
                 check.key_points = traces.late_names(made, self.source.key_tables, check.origins)
@@ -303,6 +314,7 @@ class LateRelations:
             admission=check.conditional,
             outcome=outcome,
             conditional=conditional,
+            slices=None if isinstance(self.engine, RelationalEngine) else self.engine,
         )
         if traces is None:
             history.arrivals = self.points

@@ -283,7 +283,9 @@ class LateWork(EventWork):
             self.output.close()
 
     def close(self) -> None:
-        """Do nothing: there are no threads."""
+        """End the threads of slices."""
+        if self.check.answers is not None:
+            self.check.answers.close()
 
     def report_end(self) -> None:
         """Mention what the changes do not show."""
@@ -528,6 +530,8 @@ class LateWork(EventWork):
             ("with another --id", options.log.id),
             ("with other keys", keys),
             ("with other --time-points", options.log.time_points),
+            ("with other --slices", options.judging.slices),
+            ("with another --slice-seed", options.judging.slice_seed),
             verdicts,
             (f"with{'out' if options.output.rows else ''} --rows", options.output.rows),
             (f"with{'out' if has_report else ''} --report", has_report),

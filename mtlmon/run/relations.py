@@ -169,7 +169,14 @@ def engine_for(file: PolicyFile, analysis: Analysis, options: RunSpec) -> Engine
             options.host.note(
                 f"{'find' if one.is_find else 'policy'}{name} runs in one slice: {one.remark}"
             )
-    engine = SlicedEngine(file, analysis, slicing, options.limits.threads)
+    engine = SlicedEngine(
+        file,
+        analysis,
+        slicing,
+        options.limits.threads,
+        # with a lateness, states from different times are compared
+        rebalances=options.times.lateness is None,
+    )
     require_counted(analysis, engine.plan, options)
     return engine
 

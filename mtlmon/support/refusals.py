@@ -149,11 +149,6 @@ REFUSALS: Mapping[str, Refusal] = {
         "leave out --time-points, and each row is a time-point",
         given="--op or --id",
     ),
-    "lateness, slices": Refusal(
-        "--lateness does not work yet with --slices",
-        "late rows are judged again by one engine",
-        _STRONG,
-    ),
     "lateness, arguments": Refusal(
         "--lateness does not work yet with arguments that depend on other rows, as one of {name}",
         "a late row would change the atoms of other rows",

@@ -12,6 +12,8 @@ import pytest
 from tests.cli.process import Live, mtlmon
 from tests.cli.test_lateness import Command, read_table
 from tests.cli.test_lateness_kills import compare_with_kills
+from tests.run.both import check_both
+from tests.sampling import thinned
 
 POLICIES = """\
 policy approved: FORALL u, f. publish(u, f) IMPLIES ONCE[0,9] approve(f)
@@ -179,8 +181,9 @@ def test_rows_that_are_taken_back(tmp_path: Path) -> None:
         assert live.end().status == 1
 
 
+@pytest.mark.parametrize("slices", [[], ["--slices", "3"]], ids=["", "slices"])
 @pytest.mark.parametrize("name", ["log", "csv"])
-def test_latest_answers_survive_kills(name: str, tmp_path: Path) -> None:
+def test_latest_answers_survive_kills(name: str, slices: list[str], tmp_path: Path) -> None:
     source = random.Random(name)
     log, policies, late = tmp_path / f"log.{name}", tmp_path / "p.mtl", tmp_path / "late"
     policies.write_text((TABLE if name == "csv" else "") + POLICIES)
@@ -188,27 +191,79 @@ def test_latest_answers_survive_kills(name: str, tmp_path: Path) -> None:
     form = "csv" if name == "csv" else "text"
     output = tmp_path / "out"
     arguments = ["--lateness", "30", "--late", str(late), "--output-format", form, "--wait", "2"]
-    arguments += ["-o", str(output), str(policies)]
+    arguments += [*slices, "-o", str(output), str(policies)]
     _, resumed = compare_with_kills(
         arguments, log, output, late, lambda output: latest(output, form)
     )
     other = mtlmon(*resumed, *arguments, "--lateness", "31", str(log))
     assert "it was made with another --lateness" in other.errors
+    other = mtlmon(*resumed, *arguments, "--slices", "2", str(log))
+    assert "it was made with other --slices" in other.errors
 
 
-@pytest.mark.parametrize(
-    ("text", "options", "words"),
-    [
-        ("policy a: FORALL u. p(u) IMPLIES q(u)", ["--slices", "2"], "--slices"),
-    ],
-)
-def test_what_is_refused(text: str, options: list[str], words: str, tmp_path: Path) -> None:
-    policies = tmp_path / "p.mtl"
-    policies.write_text(text + "\n")
-    ended = mtlmon("--lateness", "5", "--unit", "s", *options, str(policies), log=b"@1 p(a)\n")
-    assert ended.status == 2
-    assert ended.errors.startswith("mtlmon: --lateness does not work yet with")
-    assert words in ended.errors
+WITH_SLICES = {
+    "all": (POLICIES, ["--verdicts", "all"]),
+    "tables": (POLICIES, ["--output-format", "jsonl"]),
+    "first": (POLICIES, ["--verdicts", "first"]),
+    "stamps": (POLICIES.replace("policy twice", "policy more"), ["--time-points", "stamp"]),
+    "rows": (POLICIES, ["--rows", "--wait", "3"]),
+    "summary": (POLICIES, ["--fail-on-vacuous", "--verdicts", "none"]),
+    "explained": (POLICIES, ["--explain"]),
+    "beside others": (f"policy plain: NOT count[0,5]() > 5\n{POLICIES}", ["--end-time", "inf"]),
+    "keys": (
+        "policy one per user: FORALL f. publish(u, f) IMPLIES NOT ONCE[1,9] publish(v, f)\n",
+        ["--end-time", "last"],
+    ),
+    "streams": (
+        'stream lately = count[0,4](what = "approve")\natom many(file: text) = lately > 1\n'
+        "policy one: FORALL f. many(f) IMPLIES ONCE[1,9] EXISTS u. publish(u, f)\n",
+        [],
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", WITH_SLICES)
+@pytest.mark.parametrize("suffix", ["log", "csv"])
+def test_slices_say_what_one_engine_says(
+    kind: str, suffix: str, tmp_path: Path, command: Command
+) -> None:
+    """With all corrections, byte for byte."""
+    text, options = WITH_SLICES[kind]
+    if suffix == "log" and kind in ("keys", "streams", "stamps"):
+        pytest.skip("text logs have no columns")
+    policies, log = tmp_path / "p.mtl", tmp_path / f"log.{suffix}"
+    policies.write_text((TABLE if suffix == "csv" else "") + text)
+    for seed in thinned(range(4)):
+        lines = make_log(log, random.Random(f"{kind} {seed}"), 120)
+        given = ["--lateness", "30", *options]
+        if suffix == "csv" and kind not in ("explained", "stamps"):
+            # each tenth row is taken back a while later
+            rows = [f"{line},+,{number}" for number, line in enumerate(lines)]
+            for number in range(0, 100, 10):
+                rows.insert(number + 20, f"{lines[number]},-,{number}")
+            log.write_text("\n".join(["ts,what,user,file,op,id", *rows, ""]))
+            given += ["--op", "op", "--id", "id", "--on-error", "skip"]
+        wanted = command(*given, policies, log)
+        assert wanted.status in (0, 1)
+        for slices in (1, 2, 5):
+            done = command(*given, "--slices", slices, "--threads", 2, policies, log)
+            assert (done.status, done.output) == (wanted.status, wanted.output)
+            said = [line for line in done.errors.splitlines() if " runs in one slice" not in line]
+            assert said == wanted.errors.splitlines()
+        if kind in ("explained", "summary", "tables"):
+            continue
+        check_both(policies, log, *given, "--slices", "3")
+        form = "text" if suffix == "log" else suffix
+        with Live(*given, "--slices", "3", "--format", form, str(policies)) as live:
+            for line in log.read_text().splitlines(keepends=True):
+                live.send(line)
+            ended = live.end()
+        assert ended.status == wanted.status
+        if kind not in ("first", "rows"):
+            # which corrections there are depends on what is read at once
+            (tmp_path / "at once").write_text(wanted.output)
+            (tmp_path / "by line").write_text(ended.output)
+            assert latest(tmp_path / "by line", "text") == latest(tmp_path / "at once", "text")
 
 
 @pytest.mark.parametrize("more", ["", 'policy plain: NOT what = "p"\n'])

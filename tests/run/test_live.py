@@ -66,8 +66,9 @@ LATE: list[tuple[str, Row]] = [
     ("keyed", {"lateness": 4, "verdicts": "first"}),
     ("variables", {"lateness": 4}),
     ("variables", {"lateness": 4, "rows": True}),
+    ("variables", {"lateness": 4, "slices": 3}),
     ("variables", {"lateness": 4, "verdicts": "first"}),
-    ("both", {"lateness": 4}),
+    ("both", {"lateness": 4, "slices": 2}),
     ("both", {"lateness": 4, "rows": True}),
     ("both", {"wait": 5}),
 ]

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from mtlmon.relational.native import PointBlock, RelationalEngine
+    from mtlmon.relational.native import PointBlock
+    from mtlmon.relational.slicing.engine import Engine
 
 __all__ = ["ChunkedPoints", "Name", "RevisedPoints", "Row", "Timed"]
 
@@ -108,7 +109,7 @@ class Counts(NamedTuple):
         return Counts(*(one + times * more for one, more in pairs))
 
 
-def counts_of(engine: RelationalEngine) -> Counts:
+def counts_of(engine: Engine) -> Counts:
     """Return what an engine has counted."""
     counted = list(engine.counted_valuations.values())
     return Counts(
@@ -126,7 +127,7 @@ class _State(NamedTuple):
     open_from: int | None
 
 
-def _state_of(engine: RelationalEngine) -> _State:
+def _state_of(engine: Engine) -> _State:
     # this lets states stand at the last time-point, so it comes before they are written
     content = engine.content()
     return _State(engine.snapshot(has_texts=False), content, _open_from(engine))
@@ -225,7 +226,7 @@ class ChunkedPoints:
 
     def __init__(
         self,
-        new_engine: Callable[[], RelationalEngine],
+        new_engine: Callable[[], Engine],
         new_block: Callable[[], PointBlock],
         *,
         by_stamp: bool = False,
@@ -304,7 +305,7 @@ class ChunkedPoints:
         """Note that time has passed without an event; `update` lets engines know."""
         self.passed = max(self.passed, time_stamp)
 
-    def finish(self, end: Callable[[RelationalEngine], None]) -> None:
+    def finish(self, end: Callable[[Engine], None]) -> None:
         """End the log.
 
         Args:
@@ -332,7 +333,7 @@ class ChunkedPoints:
         self._take_in(self.engine, some, chunk)
         return last
 
-    def _chunk(self, start: int, engine: RelationalEngine) -> _Chunk:
+    def _chunk(self, start: int, engine: Engine) -> _Chunk:
         """A chunk that begins with the state of an engine."""
         return self._new_chunk(start, _state_of(engine))
 
@@ -345,7 +346,7 @@ class ChunkedPoints:
 
     # ---- what an engine does ---------------------------------------------------------------
 
-    def _take_in(self, engine: RelationalEngine, some: Timed, chunk: _Chunk) -> None:
+    def _take_in(self, engine: Engine, some: Timed, chunk: _Chunk) -> None:
         """Let an engine take in time-points of a chunk, and take its answers."""
         points, places = some.points, some.places
         if self._conditional:
@@ -362,7 +363,7 @@ class ChunkedPoints:
 
     def _do(
         self,
-        engine: RelationalEngine,
+        engine: Engine,
         work: Callable[[], None],
         emitted: list[Row],
     ) -> None:
@@ -534,7 +535,7 @@ class ChunkedPoints:
                 found = int(chunk.time_stamps[after])
         return found
 
-    def _take_in_again(self, place: int, engine: RelationalEngine) -> int:
+    def _take_in_again(self, place: int, engine: Engine) -> int:
         """Take in a chunk, which may become several; return the place behind them."""
         chunk = self.chunks[place]
         for row in chunk.emitted:
@@ -694,7 +695,7 @@ def _parts(
         first = last
 
 
-def _open_from(engine: RelationalEngine) -> int | None:
+def _open_from(engine: Engine) -> int | None:
     """The time-stamp of the first time-point that is undecided, or None.
 
     None as well where each time-stamp is a time-point: those without rows are not listed.

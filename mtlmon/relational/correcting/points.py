@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from mtlmon.relational.correcting.admission import Admission, Admitted
     from mtlmon.relational.correcting.chunks import Name, Row
     from mtlmon.relational.plan import Plan
+    from mtlmon.relational.slicing.engine import Engine, SlicedEngine
 
     class NameListener(Protocol):
         """Is told which names events get."""
@@ -106,6 +107,7 @@ class PointHistory:
         outcome: then notes which rows are events; None if nobody asks.
         conditional: the numbers of atoms whose rows count only where `admission` says so.
         spacing: as for `ChunkedPoints`.
+        slices: an engine with slices that evaluates this plan; None for one without.
 
     Attributes:
         plan: as given.
@@ -128,14 +130,16 @@ class PointHistory:
         by_stamp: bool = False,
         wants_holding: bool = False,
         keeps_found: bool = False,
-        prepare: Callable[[RelationalEngine], None] = lambda _: None,
+        prepare: Callable[[Engine], None] = lambda _: None,
         listener: NameListener | None = None,
         admission: Admission | None = None,
         outcome: Outcome | None = None,
         conditional: Sequence[int] = (),
         spacing: int = 0,
+        slices: SlicedEngine | None = None,
     ) -> None:
         self.plan = made
+        self._slices = slices
         self._listener = listener
         self._equality = equality
         self._corrects = corrects or equality
@@ -179,11 +183,20 @@ class PointHistory:
         """The history that finds which events there are."""
         return self._admission.leader
 
+    def close(self) -> None:
+        """End the threads of slices."""
+        if self._slices is not None:
+            self._slices.close()
+
     def _block(self) -> PointBlock:
         return PointBlock(array("I", self.plan.atoms))
 
-    def _engine(self) -> RelationalEngine:
-        engine = RelationalEngine(self.plan, self.plan.texts)
+    def _engine(self) -> Engine:
+        engine: Engine
+        if self._slices is None:
+            engine = RelationalEngine(self.plan, self.plan.texts)
+        else:
+            engine = self._slices.alike()
         engine.wants_holding = self._wants_holding
         engine.keeps_texts = True
         engine.know_constants(self._constants)
@@ -263,7 +276,7 @@ class PointHistory:
             end_time = self.leader.now()
         self._take(self._admission.finish(end_time))
 
-        def end(engine: RelationalEngine) -> None:
+        def end(engine: Engine) -> None:
             passed = self.chunked.passed
             if end_time in ("inf", LARGEST):
                 engine.end(max(engine.clock, passed), True)
@@ -403,7 +416,7 @@ class PointHistory:
         every = [*(row for row, _ in net), *withdrawn, *self._found]
         for policy, time_stamp, offset, kind, cells in every:
             answers.add(policy, kind, time_stamp, offset, 0, () if kind == HOLDS else cells)
-        forget_texts([base], answers, [held.points, self._pool])
+        forget_texts(_engines_of(base), answers, [held.points, self._pool])
         self._kept_texts = len(self.plan.texts)
         rows: list[Row] = [
             (policy, time_stamp, offset, kind, cells)
@@ -501,7 +514,8 @@ class PointHistory:
             # late events come behind all that the state has seen
             if base.clock > (self.leader.admits_from() or 0):
                 raise damaged()
-            require_texts(base, [held.points, self._pool])
+            for engine in _engines_of(base):
+                require_texts(engine, [held.points, self._pool])
             self._final = head["final"]
             forgotten = Counts(*(np.array(one, np.int64) for one in head["counts"]))
             forgotten = forgotten._replace(counted=forgotten.counted.reshape(-1, 2))
@@ -579,6 +593,11 @@ def reach_of(made: Plan) -> tuple[int, int] | None:
                 return None
             time += state.upper
     return time, count
+
+
+def _engines_of(engine: Engine) -> list[RelationalEngine]:
+    """An engine, or those of its slices."""
+    return [engine] if isinstance(engine, RelationalEngine) else engine.engines
 
 
 def _stamps_of(block: PointBlock) -> NDArray[np.int64]:

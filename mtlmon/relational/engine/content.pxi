@@ -326,9 +326,7 @@ cdef object sum_of(RelationalEngine engine):
     cdef uint64_t points = engine.timeline.point_count
     cdef uint64_t least = points
     cdef size_t k
-    if engine.point_atom != NONE or engine.has_closed or engine.timeline.is_of_stamps or (
-        engine.is_slice or not points
-    ):
+    if engine.point_atom != NONE or engine.has_closed or engine.timeline.is_of_stamps or not points:
         return None
     with nogil:
         advance_present(engine)

@@ -15,8 +15,11 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from copy import copy
+from typing import TYPE_CHECKING, TypeVar
+from weakref import WeakMethod
 
 from mtlmon.errors import MonitorBrokenError, MtlmonError, SnapshotError
 from mtlmon.relational.native import (
@@ -39,9 +42,10 @@ from mtlmon.relational.slicing.running import BlockRunner
 from mtlmon.relational.slicing.slicer import plan_slices
 from mtlmon.relational.slicing.statistics import Statistics
 from mtlmon.support.processors import processor_count
+from mtlmon.support.snapshot_parts import damaged, joined_parts, split_parts
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from mtlmon.arrays.native import KeyTable
     from mtlmon.policy import PolicyFile
@@ -51,8 +55,12 @@ if TYPE_CHECKING:
 
 __all__ = ["Engine", "SlicedEngine"]
 
+_Result = TypeVar("_Result")
+
 # The new number of a text that is forgotten.
 _NONE = 2**32 - 1
+# What the bytes for an engine with the same slices and texts begin with.
+_ALIKE = b"mtlmon slices 0\n"
 
 
 class SlicedEngine:
@@ -69,6 +77,7 @@ class SlicedEngine:
         analysis: what `analyse` found, without errors.
         slicing: the plan of the slices.
         threads: how many threads take in time-points; by default, one for each processor.
+        rebalances: whether the slices change where others spread rows more evenly.
 
     Attributes:
         plan: the plan, with the variables that the policies report.
@@ -85,7 +94,13 @@ class SlicedEngine:
     """
 
     def __init__(
-        self, file: PolicyFile, analysis: Analysis, slicing: Slicing, threads: int | None = None
+        self,
+        file: PolicyFile,
+        analysis: Analysis,
+        slicing: Slicing,
+        threads: int | None = None,
+        *,
+        rebalances: bool = True,
     ) -> None:
         self._file = file
         self._analysis = analysis
@@ -105,26 +120,40 @@ class SlicedEngine:
             ]
         )
         self.texts: KeyTable = own.texts
-        self.points = PointBlock(array("I", own.atoms))
-        self.answers = AnswerBlock(array("I", [len(one) for one in self.plan.policies]))
         self.keeps_texts = False
         self.is_ahead = False
         self.pauses = self.pauses_at_found = False
-        self.failure: BaseException | None = None
-        self.held_bytes = 0
-        self._found = [0] * count
-        # how many valuations violate each policy, and match each left side behind these
-        self._valuations = [0] * len(slicing.policies)
+        self._rebalances = rebalances
         # what Python computes numbers texts, which only one thread may do
         self._threads = 1 if own.functions else threads or processor_count()
-        self._runner = BlockRunner([], self._begin, self._end)
-        # the answers of blocks, and the engine that failed at one
-        self._taken: deque[tuple[list[AnswerBlock], RelationalEngine | None]] = deque()
+        self._pool: ThreadPoolExecutor | None = None
         self._wants_holding = False
         self.slicing = slicing
         self.engines: list[RelationalEngine] = []
-        self._timeline = Timeline(own)
-        self._use(slicing, self._made(slicing))
+        self._begin_new()
+
+    def _begin_new(self) -> None:
+        """Begin where nothing has been seen."""
+        self.points = PointBlock(array("I", self._own.atoms))
+        self.answers = AnswerBlock(array("I", [len(one) for one in self.plan.policies]))
+        self.failure: BaseException | None = None
+        self.held_bytes = 0
+        self._found = [0] * self.slicing.policy_count
+        # how many valuations violate each policy, and match each left side behind these
+        self._valuations = [0] * len(self.slicing.policies)
+        # the answers of blocks, and the engine that failed at one
+        self._taken: deque[tuple[list[AnswerBlock], RelationalEngine | None]] = deque()
+        self._timeline = Timeline(self._own)
+        self._use(self.slicing, self._made(self.slicing))
+
+    def alike(self) -> SlicedEngine:
+        """Return an engine that has seen nothing, with the same slices, settings and texts.
+
+        Both use the same threads, so only one of them may be at work.
+        """
+        other = copy(self)
+        other._begin_new()
+        return other
 
     def _made(self, slicing: Slicing) -> list[RelationalEngine]:
         """New engines for slices, with the settings of the present ones."""
@@ -143,14 +172,18 @@ class SlicedEngine:
         """Let engines be the slices."""
         self.slicing = slicing
         self.engines = engines
-        self.balance.begin(slicing)
+        if self._rebalances:
+            self.balance.begin(slicing)
         self._route()
         numbered = list(enumerate(engines))
-        count = min(self._threads, slicing.slices)
-        self.close()
-        self.threads = count
+        self.threads = count = min(self._threads, slicing.slices)
+        if self._pool is None:
+            # a thread begins when there is work for it
+            self._pool = ThreadPoolExecutor(self._threads, "mtlmon-slices")
         parts = [numbered[k :: self._threads] for k in range(count)]
-        self._runner = BlockRunner(parts, self._begin, self._end)
+        # the memory of an engine that nobody uses any more is free at once, without a cycle
+        begin, end = _weak(self._begin), _weak(self._end)
+        self._runner = BlockRunner(parts, begin, end, self._pool)
 
     def _route(self) -> None:
         """Find out what routes are. Texts among frequent values get numbers, which are not kept."""
@@ -181,8 +214,19 @@ class SlicedEngine:
 
     @wants_holding.setter
     def wants_holding(self, value: bool) -> None:
-        self._wants_holding = value
-        self._route()
+        if value != self._wants_holding:
+            self._wants_holding = value
+            self._route()
+
+    @property
+    def spare_texts(self) -> int:
+        """How many texts that nothing needs are kept at least."""
+        return self.engines[0].spare_texts
+
+    def know_constants(self, count: int) -> None:
+        """Say how many of the texts are constants, as `RelationalEngine.know_constants` does."""
+        for engine in self.engines:
+            engine.know_constants(count)
 
     @property
     def skips_overflows(self) -> bool:
@@ -284,14 +328,15 @@ class SlicedEngine:
         if self.is_closed:
             raise MtlmonError("the log has ended: no time-point can follow")
         if len(self.points):
-            if self.balance.look(self.points, self._own):
+            if self._rebalances and self.balance.look(self.points, self._own):
                 self._rebalance()
             if self._unused:
                 self._split = self._unused.pop()
             else:
                 self._split = SplitBlock(self._splitter, array("I", self._own.atoms))
             self._splitter.split(self.points, self._split)
-            self.balance.note(self._split.row_counts)
+            if self._rebalances:
+                self.balance.note(self._split.row_counts)
             self._run()
             self._join()
         if not self.is_ahead or self._has_many_texts:
@@ -348,13 +393,27 @@ class SlicedEngine:
         if found is not None:
             self.reslice(found)
 
-    def snapshot(self) -> bytes:
-        """Return the state as bytes for `restore`; all answers have been taken."""
+    def snapshot(self, *, has_texts: bool = True) -> bytes:
+        """Return the state as bytes for `restore`; all answers have been taken.
+
+        Args:
+            has_texts: whether the texts, the slices and what is counted are among the bytes. If
+                not, only an engine that is `alike` can go on, and it counts from there.
+        """
         self._finish()
         self._require_sound()
-        engines = [one.snapshot() for one in self.engines]
+        engines = [one.snapshot(has_texts) for one in self.engines]
         timeline = self._timeline.snapshot()
+        if not has_texts:
+            return _ALIKE + joined_parts([timeline, *engines])
         return joined(self.slicing, self._found, self._valuations, timeline, engines)
+
+    def content(self) -> bytes | None:
+        """Return a sum of what the slices hold, as `RelationalEngine.content` does."""
+        self._finish()
+        sums = [one.content() for one in self.engines]
+        known = [one for one in sums if one is not None]
+        return b"".join(known) if len(known) == len(sums) else None
 
     def restore(self, snapshot: bytes) -> None:
         """Continue from the snapshot of an engine, in whatever slices; this one must be new.
@@ -364,10 +423,22 @@ class SlicedEngine:
                 used after that.
         """
         try:
-            self._restore(snapshot)
+            if snapshot.startswith(_ALIKE):
+                self._restore_alike(snapshot)
+            else:
+                self._restore(snapshot)
         except SnapshotError as error:
             self.failure = error
             raise
+
+    def _restore_alike(self, snapshot: bytes) -> None:
+        timeline, *engines = split_parts(snapshot[len(_ALIKE) :])
+        if len(engines) != len(self.engines):
+            raise damaged()
+        self._timeline.restore(timeline)
+        for engine, part in zip(self.engines, engines, strict=True):
+            engine.restore(part)
+        self._weigh()
 
     def _restore(self, snapshot: bytes) -> None:
         counts = bool(self.slicing.lefts)
@@ -439,6 +510,7 @@ class SlicedEngine:
     def close(self) -> None:
         """End the threads."""
         self._runner.close()
+        self._pool = None
 
     @property
     def _last(self) -> RelationalEngine:
@@ -506,6 +578,18 @@ class SlicedEngine:
             if failed is not None and failed.failure is not None:
                 self.failure = failed.failure
                 raise failed.failure
+
+
+def _weak(method: Callable[[SplitBlock], _Result]) -> Callable[[SplitBlock], _Result]:
+    """Return a function that calls a method, and does not keep its object."""
+    own = WeakMethod(method)
+
+    def call(block: SplitBlock) -> _Result:
+        found = own()
+        assert found is not None
+        return found(block)
+
+    return call
 
 
 def _plan_of(file: PolicyFile, analysis: Analysis, slicing: Slicing) -> Plan:

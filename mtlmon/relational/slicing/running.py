@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from threading import Condition
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from concurrent.futures import ThreadPoolExecutor
 
     from mtlmon.relational.native import RelationalEngine, SplitBlock
 
@@ -35,6 +35,7 @@ class BlockRunner:
         parts: for each thread, some of the slices with their numbers.
         begin: is called before the slices take in a block.
         end: is called when all have; it returns whether they go on with the next one.
+        pool: has a thread for each part; others may use it when nothing waits here.
     """
 
     def __init__(
@@ -42,11 +43,12 @@ class BlockRunner:
         parts: Sequence[Part],
         begin: Callable[[SplitBlock], None],
         end: Callable[[SplitBlock], bool],
+        pool: ThreadPoolExecutor,
     ) -> None:
         self._parts = parts
         self._begin = begin
         self._end = end
-        self._pool: ThreadPoolExecutor | None = None
+        self._pool = pool
         # whoever changes what follows has the lock
         self._changed = Condition()
         self._waiting: deque[SplitBlock] = deque()
@@ -88,9 +90,7 @@ class BlockRunner:
         """End the threads; blocks that wait are left out."""
         with self._changed:
             self._waiting.clear()
-        if self._pool is not None:
-            self._pool.shutdown()
-            self._pool = None
+        self._pool.shutdown()
 
     def _raise_error(self) -> None:
         """Raise the error at the beginning or the end of a block, once."""
@@ -103,8 +103,6 @@ class BlockRunner:
         self._block = self._waiting.popleft()
         self._left = len(self._parts)
         self._begin(self._block)
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(len(self._parts), "mtlmon-slices")
         for part in parts:
             self._pool.submit(self._take_in, part)
 

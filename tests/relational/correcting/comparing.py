@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 
 from mtlmon.policy import PolicyFile, parse_policies
+from mtlmon.relational.slicing import plan_slices
 from tests.doors import (
     GONE,
     NEW,
     PointHistory,
     RelationalEngine,
+    SlicedEngine,
     atom_numbers,
     from_cell,
     plan,
@@ -38,18 +40,31 @@ POLICIES = [
     "FORALL u. p(u) IMPLIES ONCE[0,2] PREVIOUS q(u)",
     "FORALL u. r(u) IMPLIES HISTORICALLY[0,2] (p(u) IMPLIES EVENTUALLY[0,1] q(u))",
     "FORALL u. p(u) IMPLIES NOT COUNT(ONCE[0,6] (q(u) AND point(i)) BY u) >= 2",
+    'FORALL u, v. p(u) AND q(v) AND NOT u = "a" IMPLIES (ONCE (r(u) AND NOT r("b"))) OR r(v)',
 ]
 
 
 def history_of(
-    file: PolicyFile, lateness: int | None, *, sweeps: bool = False, **options: Any
+    file: PolicyFile,
+    lateness: int | None,
+    *,
+    sweeps: bool = False,
+    slices: int = 0,
+    threads: int = 1,
+    **options: Any,
 ) -> PointHistory:
     """A history for the policies of a file; `sweeps` says that it forgets texts all the time."""
-    made = plan(file, valid_analysis(file, None))
+    analysis = valid_analysis(file, None)
+    made = plan(file, analysis)
+    if slices:
+        slicing = plan_slices(file, analysis, slices)
+        sliced = SlicedEngine(file, analysis, slicing, threads, rebalances=False)
+        options["slices"], made = sliced, sliced.plan
 
-    def prepare(engine: RelationalEngine) -> None:
+    def prepare(engine: RelationalEngine | SlicedEngine) -> None:
         if sweeps:
-            engine.spare_texts = 0
+            for one in [engine] if isinstance(engine, RelationalEngine) else engine.engines:
+                one.spare_texts = 0
 
     return PointHistory(made, lateness=lateness, wants_holding=True, prepare=prepare, **options)
 
@@ -129,6 +144,8 @@ def compare(
     by_stamp: bool = False,
     sweeps: bool = False,
     wait: int = 0,
+    slices: int = 0,
+    threads: int = 1,
 ) -> PointHistory:
     """Check a history after every batch; where events wait, at the end."""
     read = {atom.name for atom in plan(file, valid_analysis(file, None)).named_atoms}
@@ -147,6 +164,8 @@ def compare(
             by_stamp=by_stamp,
             sweeps=sweeps,
             wait=wait,
+            slices=slices,
+            threads=threads,
         )
 
     history = make()

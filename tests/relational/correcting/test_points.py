@@ -14,7 +14,8 @@ from tests.traces import Advance
 
 @pytest.mark.parametrize("number", range(len(POLICIES)))
 @pytest.mark.parametrize("kind", ["late", "ids", "equality"])
-def test_answers_are_those_of_the_events_in_order(number: int, kind: str) -> None:
+@pytest.mark.parametrize("slices", [0, 3])
+def test_answers_are_those_of_the_events_in_order(number: int, kind: str, slices: int) -> None:
     file = file_of(POLICIES[number])
     for seed in thinned(range(6)):
         random = Random(f"{number} {kind} {seed}")
@@ -29,6 +30,8 @@ def test_answers_are_those_of_the_events_in_order(number: int, kind: str) -> Non
             by_stamp=seed % 3 == 2 and "point(" not in POLICIES[number],
             sweeps=seed % 2 == 0,
             wait=2 if kind == "late" and seed > 3 else 0,
+            slices=slices,
+            threads=1 + seed % 2,
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
+from weakref import ref
 
 import pytest
 from hypothesis import assume, given, settings
@@ -34,9 +35,11 @@ from tests.doors import (
     Splitter,
     Timeline,
     Value,
+    atom_numbers,
     engine_of,
     hash_of_cell,
     plan,
+    point_rows,
     routing_of,
     to_cell,
 )
@@ -310,3 +313,26 @@ def _planned(text: str, slices: int) -> tuple[PolicyFile, Analysis, Slicing]:
     file = parse_policies(text)
     analysis = analyse(file)
     return file, analysis, plan_slices(file, analysis, slices)
+
+
+def test_engines_alike_go_on_from_each_other() -> None:
+    """What is left of one that nobody uses is free at once."""
+    file, analysis, slicing = _planned(FORGETFUL, 3)
+    first = SlicedEngine(file, analysis, slicing, threads=2, rebalances=False)
+    numbers = atom_numbers(first.plan)
+    for time_stamp, database in forgotten_points(20):
+        first.points.add(time_stamp, point_rows(first.plan, numbers, database))
+    first.advance()
+    first.answers.take()
+    second = first.alike()
+    second.restore(first.snapshot(has_texts=False))
+    assert second.content() == first.content() is not None
+    assert second.plan is first.plan
+    # a state of fewer slices
+    other = SlicedEngine(file, analysis, plan_slices(file, analysis, 2), rebalances=False)
+    with pytest.raises(SnapshotError, match="damaged"):
+        other.restore(first.snapshot(has_texts=False))
+    left = ref(second)
+    del second
+    assert left() is None
+    first.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -42,7 +43,7 @@ class Slices:
         self.ended: list[SplitBlock] = []
         self.fails_at = self.stops_at = 0
         parts = [[one] for one in enumerate(self.engines)]
-        self.runner = BlockRunner(parts, self.begin, self.end)
+        self.runner = BlockRunner(parts, self.begin, self.end, ThreadPoolExecutor(SLICES))
 
     def block(self, time_stamp: int) -> SplitBlock:
         points, block = PointBlock(self.widths), SplitBlock(self.splitter, self.widths)
