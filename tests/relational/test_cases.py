@@ -106,7 +106,10 @@ def test_assertions(name: str, tmp_path: Path) -> None:
         assert {f"{stamp}:{offset}" for stamp, offset in found.violations} == wanted
 
 
-@pytest.mark.parametrize("options", [(), ("--slices", "2"), ("--lateness", "5")])
+@pytest.mark.parametrize(
+    "options",
+    [(), ("--slices", "2"), ("--lateness", "5"), ("--slices", "2", "--lateness", "5")],
+)
 def test_nothing_follows_the_largest_time_stamp(options: tuple[str, ...], tmp_path: Path) -> None:
     """A log that is complete up to there has ended: nothing comes next, whoever judges it."""
     policy, log = tmp_path / "policy.mtl", tmp_path / "case.log"

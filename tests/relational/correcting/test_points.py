@@ -3,11 +3,26 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 
+from mtlmon import Formula
+from mtlmon.errors import FormulaError, PolicyError
+from mtlmon.policy import parse_policies
+from tests.doors import atom_numbers, point_rows
 from tests.reference.history import Arrival, Insert, Retraction
-from tests.relational.correcting.comparing import POLICIES, compare, file_of, random_batches
+from tests.relational.correcting.comparing import (
+    POLICIES,
+    compare,
+    file_of,
+    history_of,
+    random_batches,
+)
+from tests.relational.formulas import safe_formulas
 from tests.sampling import thinned
 from tests.traces import Advance
 
@@ -65,6 +80,65 @@ def test_time_does_not_pass_where_a_refused_event_was_as_late() -> None:
     rows: list[Arrival] = [Insert(0, frozenset({"p(a)"}), id="i"), Insert(5, frozenset(), id="i")]
     compare(file, [[*rows, Advance(5)]], 3)
     compare(file, [[*rows, Advance(5)], [Advance(6)]], 3)
+
+
+DECLARED = "atom p(x: int)\natom q(x: int, y: int)\n"
+
+
+@given(
+    st.lists(safe_formulas(aggregates=True), min_size=1, max_size=3),
+    st.integers(0, 2**32),
+    st.integers(2, 7),
+    st.integers(1, 3),
+)
+@settings(max_examples=60)
+def test_slices_correct_what_one_engine_corrects(
+    formulas: list[Formula], seed: int, slices: int, spacing: int
+) -> None:
+    """Random formulas; after each batch, the changes are the same."""
+    words = ["find", "policy"]
+    text = DECLARED + "".join(
+        f"{words[k % 2]} f{k}: {'NOT ' * (k % 2)}({one})\n" for k, one in enumerate(formulas)
+    )
+    try:
+        file = parse_policies(text)
+        options: dict[str, Any] = {"spacing": spacing, "corrects": True}
+        single = history_of(file, 9, **options)
+        sliced = history_of(file, 9, slices=slices, **options)
+    except (FormulaError, PolicyError):
+        # no variables, or nothing that binds them
+        assume(False)
+    random = Random(seed)
+    now, ids = 0, 0
+    for _ in range(random.randrange(1, 9)):
+        batch: list[tuple[int, dict[str, list[tuple[int, ...]]], str, int]] = []
+        for _ in range(random.randrange(1, 4)):
+            now += random.choice([0, 1, 1, 3])
+            if ids and random.random() < 0.25:
+                batch.append((0, {}, str(random.randrange(ids)), 1))
+                continue
+            database: dict[str, list[tuple[int, ...]]] = {
+                "p": [(random.randrange(3),) for _ in range(random.randrange(3))],
+                "q": [
+                    (random.randrange(3), random.randrange(3)) for _ in range(random.randrange(3))
+                ],
+            }
+            batch.append((max(0, now - random.choice([0, 0, 2, 5])), database, str(ids), 0))
+            ids += 1
+        found = []
+        for history in (single, sliced):
+            numbers = atom_numbers(history.plan)
+            for time_stamp, database, _, _ in batch:
+                known = {name: rows for name, rows in database.items() if name in numbers}
+                history.arrivals.add(time_stamp, point_rows(history.plan, numbers, known))
+            codes = np.array([code for *_, code in batch], np.uint8)
+            history.push([name for _, _, name, _ in batch], codes)
+            found.append((history.changes(), history.final_below()))
+        assert found[0] == found[1]
+    for history in (single, sliced):
+        history.finish("inf" if seed % 2 else None)
+    assert single.changes() == sliced.changes()
+    assert single.chunked.counts.found.tolist() == sliced.chunked.counts.found.tolist()
 
 
 PAST = "FORALL u. p(u) IMPLIES ONCE[0,5] q(u)"
