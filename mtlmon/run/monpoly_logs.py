@@ -168,6 +168,9 @@ def refuse_others(options: RunSpec) -> None:
             raise RunError(refused(f"{name}, signature"))
     if options.reporting.explain and not options.judging.negate:
         raise RunError("--explain explains violations: add --negate if the formula is a policy")
+    if options.judging.reports_vacuous and not options.judging.negate:
+        given = options.judging.vacuous_option
+        raise RunError(f"{given} is about policies: add --negate if the formula is one")
     if options.log.is_table:
         raise RunError("--signature is for text logs of MonPoly, not for tables")
     if len(options.log.paths) > 1:
@@ -210,6 +213,3 @@ class MonPolyJudge(RelationJudge):
 
     def has_violation(self) -> bool:
         return self.options.judging.negate and any(self.known().run.found_points)
-
-    def report_untriggered(self) -> None:
-        """Do nothing: left sides are not counted."""

@@ -120,8 +120,6 @@ def check_exit_options(refuse: Refuse, options: RunSpec) -> None:
     if options.judging.reports_vacuous and options.judging.given_verdicts == "first":
         given = options.judging.vacuous_option
         refuse(refused("vacuous, first", given=given))
-    if options.judging.fail_on_vacuous and options.log.signature is not None:
-        refuse(refused("vacuous, signature"))
     if options.judging.fail_on is not None and options.log.signature is not None:
         refuse(refused("fail-on, signature"))
 
@@ -158,8 +156,8 @@ def check_time_stamps(refuse: Refuse, options: RunSpec) -> None:
     """Raise RunError if --time-stamps iso stands with what has no lines for people."""
     if options.output.time_stamps != "iso":
         return
-    if options.log.signature is not None:
-        refuse(refused("iso, signature"))
+    if options.output.format == "monpoly":
+        refuse(refused("iso, monpoly"))
     if options.output.format != "text":
         refuse(
             "--time-stamps iso is for lines of text: JSON lines and tables have times in the "

@@ -32,7 +32,10 @@ __all__ = [
 
 def counts_left_sides(file: PolicyFile, options: RunSpec) -> bool:
     """Whether anything depends on how often left sides are matched in the whole log."""
-    if options.log.signature is not None or options.judging.verdicts == "first":
+    if options.judging.verdicts == "first":
+        return False
+    if options.log.signature is not None and not options.judging.negate:
+        # the formula asks for valuations
         return False
     policies = [policy for policy in file.policies if policy.is_first_order]
     return wants_triggered(policies, options)

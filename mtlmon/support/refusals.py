@@ -181,15 +181,10 @@ REFUSALS: Mapping[str, Refusal] = {
         "time-points of MonPoly may have several lines",
         "let rows wait, with --wait",
     ),
-    "vacuous, signature": Refusal(
-        "--fail-on-vacuous does not work yet with --signature",
-        "left sides are counted in policy files only",
-        _LEAVE_OUT,
-    ),
-    "iso, signature": Refusal(
-        "--time-stamps iso does not work yet with --signature",
-        "verdicts have the numbers of the log there",
-        _LEAVE_OUT,
+    "iso, monpoly": Refusal(
+        "--time-stamps iso does not work with --output-format monpoly",
+        "that form has the numbers of the log",
+        "leave the format out, and lines have times",
     ),
     "rows, signature": Refusal(
         "--rows does not work with --signature",

@@ -218,6 +218,10 @@ def test_variables_that_hide_others_have_their_names_in_errors(
         (["--mode", "global"], "--mode does not work with --signature"),
         (["--idle", "1s"], "a time-point ends where the next one begins; a line with"),
         (["--format", "csv"], "not for tables"),
+        (
+            ["--time-stamps", "iso", "--output-format", "monpoly"],
+            "--time-stamps iso does not work with --output-format monpoly: that form has the num",
+        ),
     ],
 )
 def test_options_that_do_not_work(
@@ -262,6 +266,58 @@ def test_slices_of_a_log_of_monpoly(command: Command, tmp_path: Path) -> None:
     wanted = command(*options)
     assert wanted.output.count("\n") == 3
     assert command("--slices", "3", *options) == wanted
+
+
+def test_times_that_people_read(files: tuple[str, str, str], command: Command) -> None:
+    signature, formula, log = files
+    options = ["--negate", "--time-stamps", "iso", "--signature", signature]
+    ended = command(*options, "--explain", formula, log)
+    time = "1970-01-01T00:00:"
+    assert ended.output == f"{time}20Z:0 false (u=bob, f=f2)\n{time}30Z:0 false (u=bob, f=f2)\n"
+    assert f"time {time}20Z\n20:0 violates" in ended.errors
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_left_sides_are_counted_as_in_policy_files(
+    seed: int, files: tuple[str, str, str], tmp_path: Path, command: Command
+) -> None:
+    """The same log in the lines of mtlmon, for the same policy."""
+    signature, formula, log = files
+    policies, lines = tmp_path / "p.mtl", tmp_path / "lines"
+    policies.write_text(
+        "unit s\natom publish(u: text, f: text)\natom approve(f: text)\n"
+        "policy formula: publish(u, f) IMPLIES ONCE[0,7d] approve(f)\n"
+    )
+    source, now, written = random.Random(seed), 0, list[str]()
+    for _ in range(20):
+        now += source.choice([0, 1, 90_000])
+        rows = [f"approve(f{source.randrange(3)})" for _ in range(source.randrange(2))]
+        for _ in range(source.choice([0, 0, 1, 2]) if seed else 0):
+            rows.append(f"publish(u{source.randrange(3)},f{source.randrange(3)})")
+        written.append(f"@{now} {' '.join(rows)}")
+    for path in (Path(log), lines):
+        path.write_text("\n".join([*written, ""]))
+    options = ["--fail-on-vacuous", "--summary", "--verdicts", "false"]
+    wanted = command(*options, policies, lines)
+    for slices in ([], ["--slices", "3"]):
+        given = [*options, *slices, "--negate", "--signature", signature]
+        ended = command(*given, formula, log)
+        assert ended.status == wanted.status
+        found = [one for one in ended.errors.splitlines() if " triggered" in one]
+        own = [one.replace("policy formula", "the formula") for one in wanted.errors.splitlines()]
+        assert found == [one for one in own if " triggered" in one]
+        assert found
+        saved = ["--checkpoint", str(tmp_path / f"state{len(slices)}"), "--resume"]
+        half = tmp_path / "half.log"
+        half.write_text("\n".join([*written[:10], ""]))
+        command("--nonewlastts", *saved, *given, "-o", str(tmp_path / "out"), formula, str(half))
+        half.write_text("\n".join([*written, ""]))
+        again = command(*saved, *given, "-o", str(tmp_path / "out"), formula, str(half))
+        assert again.status == wanted.status
+        assert [one for one in again.errors.splitlines() if " triggered" in one] == found
+    ended = command("--fail-on-vacuous", "--signature", signature, formula, log)
+    assert ended.status == 2
+    assert "add --negate if the formula is one" in ended.errors
 
 
 CLOSED = Case(

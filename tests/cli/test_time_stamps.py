@@ -141,7 +141,6 @@ def test_refusals(command: Command, tmp_path: Path) -> None:
     for options, error in [
         ([], "--time-stamps iso needs the unit of the time-stamps, which count from 1970: add"),
         (["--output-format", "csv"], "--time-stamps iso is for lines of text: JSON lines and"),
-        (["--signature", "s"], "--time-stamps iso does not work yet with --signature: "),
     ]:
         done = command("--time-stamps", "iso", *options, "-e", "p", log)
         assert (done.status, done.output) == (2, "")
