@@ -32,29 +32,44 @@ if TYPE_CHECKING:
     from mtlmon.support.option_names import OptionNames
 
     class Listener(Protocol):
-        """Takes the time-points of the traces that violations are in; see `Details`."""
+        """Takes the time-points of the traces that violations are in."""
 
         @property
         def is_complete(self) -> bool:
             """Whether no more of them are wanted."""
 
-        def note(
-            self,
-            partition: int,
-            clock: Clock | None,
-            number: int,
-            time_stamp: int,
-            known_offset: int | None,
-            row: tuple[Origins, int] | None,
-            values: Mapping[str, object],
-            last_row: LastRow | None = None,
-            letter: tuple[int, Sequence[str]] | None = None,
-            /,
-        ) -> None:
+        def note(self, point: TracePoint, /) -> None:
             """Take the next one."""
 
 
-__all__ = ["Violation", "explain_violations"]
+__all__ = ["TracePoint", "Violation", "explain_violations"]
+
+
+class TracePoint(NamedTuple):
+    """A time-point of a trace, as the log is read again.
+
+    Attributes:
+        partition: the number of the partition.
+        clock: which time-points there are; None for all rows.
+        number: the number of the trace.
+        time_stamp: the time-stamp.
+        offset: the number of the time-point within its time-stamp; None if they are consecutive.
+        row: origins and the index of the row in them; None if it is no row, or if the log does not
+            say.
+        values: the values to show.
+        last_row: for a tick, the last row of the trace.
+        letter: the atoms that hold, as bits, and all atoms in the order of the bits.
+    """
+
+    partition: int
+    clock: Clock | None
+    number: int
+    time_stamp: int
+    offset: int | None
+    row: tuple[Origins, int] | None
+    values: Mapping[str, object]
+    last_row: LastRow | None
+    letter: tuple[int, Sequence[str]]
 
 
 class Violation(NamedTuple):
@@ -166,17 +181,9 @@ def explain_violations(
             for number, time_stamp, letter, offset, place, values in chosen:
                 if details is not None:
                     last_row = None if before is None else before.before(number, place)
-                    details.note(
-                        partition,
-                        clock,
-                        number,
-                        time_stamp,
-                        offset,
-                        None if origins is None else (origins, place),
-                        values,
-                        last_row,
-                        (letter, order),
-                    )
+                    row = None if origins is None else (origins, place)
+                    known = (time_stamp, offset, row, values, last_row, (letter, order))
+                    details.note(TracePoint(partition, clock, number, *known))
                 for policy, parts in traces[partition, clock, number]:
                     for part in parts.add(time_stamp, letter, offset):
                         yield from _explained(policies[policy], policy, number, *part, options)

@@ -32,10 +32,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from mtlmon.checking.batch_points import BatchPoints
+    from mtlmon.checking.explaining import TracePoint
     from mtlmon.checking.kept_messages import KeptMessages
     from mtlmon.checking.last_rows import LastRow
     from mtlmon.checking.row_files import RowPlace
-    from mtlmon.checking.sources import EventBatch, Origins
+    from mtlmon.checking.sources import EventBatch
     from mtlmon.drive.native import FirstViolation
     from mtlmon.policy import Policy, PolicyFile
     from mtlmon.policy.definitions import Clock
@@ -574,32 +575,9 @@ class Details:
         """Whether all violations have been reached."""
         return len(self._found) == self._count
 
-    def note(
-        self,
-        partition: int,
-        clock: Clock | None,
-        number: int,
-        time_stamp: int,
-        known_offset: int | None,
-        row: tuple[Origins, int] | None,
-        values: ValuesAt,
-        last_row: LastRow | None = None,
-        letter: tuple[int, Sequence[str]] | None = None,
-    ) -> None:
-        """Take the next time-point of a trace.
-
-        Args:
-            partition: the number of the partition.
-            clock: the time-points, None for all rows.
-            number: the number of the trace.
-            time_stamp: the time-stamp of the time-point.
-            known_offset: its offset within its time-stamp; None if they are consecutive.
-            row: origins and the index of the row in them, or None if it is no row or the log does
-                not tell.
-            values: the values to show.
-            last_row: for a tick, the last row of the trace.
-            letter: the atoms that hold, as bits, and all atoms in the order of the bits.
-        """
+    def note(self, point: TracePoint) -> None:
+        """Take the next time-point of a trace."""
+        partition, clock, number, time_stamp, known_offset, row, values, last_row, _ = point
         last, count = self._counts.get((partition, clock, number), (time_stamp, -1))
         offset = count + 1 if last == time_stamp else 0
         if known_offset is not None:

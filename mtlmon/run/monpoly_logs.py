@@ -169,8 +169,8 @@ def refuse_others(options: RunSpec) -> None:
     if options.reporting.explain and not options.judging.negate:
         raise RunError("--explain explains violations: add --negate if the formula is a policy")
     if options.judging.reports_vacuous and not options.judging.negate:
-        given = options.judging.vacuous_option
-        raise RunError(f"{given} is about policies: add --negate if the formula is one")
+        option = options.judging.vacuous_option
+        raise RunError(f"{option} is about policies: add --negate if the formula is one")
     if options.log.is_table:
         raise RunError("--signature is for text logs of MonPoly, not for tables")
     if len(options.log.paths) > 1:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from mtlmon.checking.counts import PolicyCounts
+    from mtlmon.checking.explaining import TracePoint
     from mtlmon.relational import Answer
     from mtlmon.testing.log_runs import LogRun
 
@@ -330,24 +331,12 @@ class _Listener:
     def is_complete(self) -> bool:
         return all(one.is_done for one in self._recordings.values())
 
-    def note(
-        self,
-        partition: int,
-        clock: object,
-        number: int,
-        time_stamp: int,
-        known_offset: int | None,
-        row: Any,
-        values: Mapping[str, object],
-        last_row: object = None,
-        letter: Any = None,
-        /,
-    ) -> None:
-        recording = self._recordings[number]
+    def note(self, point: TracePoint) -> None:
+        recording = self._recordings[point.number]
         if recording.is_done:
             return
-        bits, atoms = letter
+        bits, atoms = point.letter
         if bits not in self._letters:
             names = (name for bit, name in enumerate(atoms) if bits >> bit & 1)
             self._letters[bits] = frozenset(names)
-        recording.add(time_stamp, known_offset, self._letters[bits], values, row)
+        recording.add(point.time_stamp, point.offset, self._letters[bits], point.values, point.row)
