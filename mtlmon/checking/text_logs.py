@@ -21,8 +21,7 @@ from mtlmon.checking.sources import (
 )
 from mtlmon.drive.native import TextEvents
 from mtlmon.engine.native import MemoryLimit
-from mtlmon.errors import MtlmonError
-from mtlmon.support.refusals import refused
+from mtlmon.support.snapshot_parts import joined_parts, split_parts
 from mtlmon.support.standard_input import (
     followed_input,
     has_begun,
@@ -111,7 +110,7 @@ if TYPE_CHECKING:
             """End the log: nothing waits any more."""
 
 
-__all__ = ["TextLog", "line_origins"]
+__all__ = ["TextLog", "line_origins", "order_as_bytes", "restore_order"]
 
 # A line has at least three bytes, so streams get no more than 2^16 events at a time.
 _BLOCK_BYTES = 3 << 16
@@ -504,11 +503,8 @@ class TextLog(BatchReader[TextBatch]):
     def given_state(self) -> bytes:
         """Return what is known by the lines so far, for `restore_given`.
 
-        Raises:
-            MtlmonError: something of it cannot be saved.
+        Lines that wait are part of it.
         """
-        if self._order is not None:
-            raise MtlmonError(refused("snapshot, wait"))
         events = self._events
         state = events.snapshot().hex() if isinstance(events, TextEvents) else ""
         streams = None if self._streams is None else self._streams.state()
@@ -521,17 +517,22 @@ class TextLog(BatchReader[TextBatch]):
             self.passed,
         ]
         beginning, lines = self._head.kept()
-        return json.dumps([*head, state, beginning.hex(), lines, streams]).encode()
+        order = b"" if self._order is None else order_as_bytes(self._order.lines)
+        known = json.dumps([*head, state, beginning.hex(), lines, streams]).encode()
+        return joined_parts([known, order])
 
     def restore_given(self, state: bytes) -> None:
         """Go on from a state; nothing must have been read."""
-        *head, events, beginning, lines, streams = json.loads(state)
+        known, order = split_parts(state)
+        *head, events, beginning, lines, streams = json.loads(known)
         self._clock, self._latest, self.rows, self.bytes_read, self._refused, passed = head
         if isinstance(self._events, TextEvents):
             self._events.restore(bytes.fromhex(events))
         self._head.resume(bytes.fromhex(beginning), b"", lines)
         if self._streams is not None:
             self._streams.restore(streams)
+        if self._order is not None:
+            restore_order(self._order.lines, order)
         if passed:
             self.pass_time(passed)
 
@@ -713,6 +714,19 @@ def _tails(batches: Iterator[TextBatch | None]) -> Iterator[TextBatch | None]:
         if batch is not None:
             batch.is_tail = True
         yield batch
+
+
+def order_as_bytes(order: LineOrder) -> bytes:
+    """Return the lines that wait, and what is known by the others, for `restore_order`."""
+    facts, runs, text = order.parts()
+    return joined_parts([json.dumps([facts, runs]).encode(), text])
+
+
+def restore_order(order: LineOrder, state: bytes) -> None:
+    """Go on from what `order_as_bytes` has returned; nothing must have come."""
+    known, text = split_parts(state)
+    facts, runs = json.loads(known)
+    order.restore(facts, runs, text)
 
 
 def line_origins(name: str, lines: bytes, order: LineOrder | None = None) -> Origins:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import struct
 from typing import TYPE_CHECKING, cast
 
 from mtlmon.analysis.antecedent import antecedent_of
 from mtlmon.checking import TextLog
 from mtlmon.checking.history_check import Bounds
+from mtlmon.checking.text_logs import order_as_bytes, restore_order
 from mtlmon.run.endings import (
     never_triggered,
     note_skipped,
@@ -70,6 +72,8 @@ if TYPE_CHECKING:
             """Go on where so many bytes have been written, and these bounds."""
 
 
+_SIZE = struct.Struct("<Q")
+
 __all__ = ["LateLines", "LateWork", "bounds_of", "late_lines", "run_late_work"]
 
 
@@ -131,6 +135,20 @@ class LateLines:
         """End the log: a last line needs no line feed."""
         self.lines.finish()
         self.write()
+
+    def given_state(self) -> bytes:
+        """Return what is known by the lines so far, for `restore_given`."""
+        return _SIZE.pack(self.late.size) + order_as_bytes(self.lines)
+
+    def restore_given(self, state: bytes) -> None:
+        """Go on from a state; nothing must have come.
+
+        Raises:
+            SnapshotError: the file of late lines has lost some.
+        """
+        # what was written after the snapshot comes again
+        self.late.resume(*_SIZE.unpack_from(state))
+        restore_order(self.lines, state[_SIZE.size :])
 
     def write(self) -> None:
         while self.lines.take_into(self.scratch):

@@ -55,7 +55,7 @@ __all__ = ["Live", "live"]
 pa: Any = load_extra("pyarrow", "tables")
 
 _KIND = b"mtlmon live 1\n"
-_PARTS = 4
+_PARTS = 5
 
 
 class _LiveProgram(Program):
@@ -392,10 +392,6 @@ class Live(NotCopied):
         """
         self._require_open()
         with advised(self._spec):
-            if isinstance(self._given, GivenText) and self._spec.times.reorders:
-                raise RunError(refused("snapshot, wait"))
-            if isinstance(getattr(self._work, "late", None), LateLines):
-                raise RunError(refused("snapshot, late"))
             while self._work.settle():
                 pass
             self._take()
@@ -413,7 +409,14 @@ class Live(NotCopied):
             if check is not None:
                 check.saves_ticks = True
             moment = b"" if check is None else json.dumps(check.moment).encode()
-            return sealed(_KIND, joined_parts([text, rows, self._work.snapshot(), moment]))
+            late = b"" if self._late_lines is None else self._late_lines.given_state()
+            return sealed(_KIND, joined_parts([text, rows, self._work.snapshot(), moment, late]))
+
+    @property
+    def _late_lines(self) -> LateLines | None:
+        """What finds lines of text that come too late, if it is not part of the log."""
+        late = getattr(self._work, "late", None)
+        return late if isinstance(late, LateLines) else None
 
     @property
     def _check(self) -> LogCheck | None:
@@ -447,7 +450,7 @@ class Live(NotCopied):
         parts = split_parts(unsealed(_KIND, snapshot))
         if len(parts) != _PARTS:
             raise damaged()
-        text, rows, state, moment = parts
+        text, rows, state, moment, late = parts
         self._passed = json.loads(text)["passed"]
         # what has been read is not read again, to be known again
         past = _PastPart()
@@ -467,6 +470,8 @@ class Live(NotCopied):
                 pass
         if (check := self._check) is not None:
             check.moment = json.loads(moment)
+        if self._late_lines is not None:
+            self._late_lines.restore_given(late)
         # nothing is kept of what is checked from now on
         work.part_checked = None
 

@@ -222,17 +222,6 @@ REFUSALS: Mapping[str, Refusal] = {
         "a time-point ends where the next one begins",
         "a line with a time-stamp alone, @TS, lets time pass",
     ),
-    # ---- mtlmon.live ----------------------------------------------------------------------------
-    "snapshot, wait": Refusal(
-        "snapshot() does not work yet where lines of text wait for others (wait=)",
-        "the lines that wait are not part of it",
-        "give rows instead of lines",
-    ),
-    "snapshot, late": Refusal(
-        "snapshot() does not work yet where lines that come too late are written (late=)",
-        "what has been written is not part of it",
-        "leave late out",
-    ),
     # ---- relations ------------------------------------------------------------------------------
     "batches, operator": Refusal(
         "{word} does not work in batches",

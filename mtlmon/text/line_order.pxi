@@ -125,6 +125,62 @@ cdef class LineOrder:
         if line_count == 0:
             self.end_again()
 
+    def parts(self):
+        """Return what `restore` needs: numbers, the lines that wait, and their text.
+
+        All lines that are released have been taken, and no line is unfinished.
+        """
+        cdef size_t k
+        cdef LineRun *run
+        if self.present.size or self.rest < self.used or self.next_run() != NULL:
+            raise ValueError("some lines have not been taken")
+        facts = [
+            self.refused_count, self.refused_line, self.passed, self.latest, self.refused_by_time,
+            self.has_begun, self.line_count, self.before, self.has_refused_before,
+            self.last.value, self.last.digit_count, self.released_count,
+        ]
+        runs = []
+        for k in range(self.behind - self.first + self.heap_count):
+            if k < self.behind - self.first:
+                run = &self.queue[self.first + k]
+            else:
+                run = &self.heap[k - (self.behind - self.first)]
+            text = PyBytes_FromStringAndSize(
+                <const char *> self.text + run.place, <Py_ssize_t> run.size
+            )
+            runs.append((run.time_stamp, run.line, run.count, text))
+        runs.sort()
+        sizes = [(*names, len(text)) for *names, text in runs]
+        return facts, sizes, b"".join([one[3] for one in runs])
+
+    def restore(self, list facts, list runs, bytes text):
+        """Go on from what `parts` has returned; nothing must have come.
+
+        Raises:
+            ValueError, TypeError, OverflowError: it is something else.
+        """
+        cdef size_t place = 0, size = <size_t> len(text)
+        cdef uint64_t time_stamp, last, digit_count, count
+        cdef LineRun *run
+        if sum([one[3] for one in runs]) != len(text) or sorted(runs) != runs:
+            raise ValueError("these are no lines that wait")
+        self.make_room(size)
+        memcpy(self.text, PyBytes_AS_STRING(text), size)
+        self.used = self.rest = self.searched = size
+        for time_stamp, self.line_count, count, size in runs:
+            # they are in order, so all of them come to the queue
+            self.keep(time_stamp, place, size)
+            run = &self.queue[self.behind - 1]
+            run.count += count - 1
+            place += size
+        (
+            self.refused_count, self.refused_line, self.passed, self.latest, self.refused_by_time,
+            self.has_begun, self.line_count, self.before, self.has_refused_before,
+            last, digit_count, self.released_count,
+        ) = facts
+        if digit_count:
+            remember_time_stamp(&self.last, last, digit_count)
+
     def take_into(self, block):
         """Write lines that are released to a writable buffer; return the number of bytes.
 

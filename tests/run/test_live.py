@@ -315,21 +315,75 @@ def test_rows_below_the_time_that_has_passed_come_too_late() -> None:
     assert "1 row" in run.messages[0]
 
 
+@pytest.mark.parametrize("goes_on", [False, True], ids=["at once", "by snapshots"])
 @pytest.mark.parametrize("name", TEXT_POLICIES)
-def test_lines_that_wait(name: str, tmp_path: Path) -> None:
+def test_lines_that_wait(name: str, goes_on: bool, tmp_path: Path) -> None:
+    """Lines that wait are part of a snapshot, with their numbers and those of others."""
     path = tmp_path / "log.txt"
-    lines = given_lines(3, late=True, has_arguments="P(x)" in TEXT_POLICIES[name])
-    path.write_text("\n".join(lines) + "\n")
-    wanted = mtlmon.check(TEXT_POLICIES[name], path, wait=5, end_time=10_000)
-    run = mtlmon.live(TEXT_POLICIES[name], text=True, wait=5)
-    found = [row for line in lines for row in plain(run.feed(line))]
-    with pytest.raises(mtlmon.RunError, match="does not work yet where lines of text wait"):
-        run.snapshot()
-    found += plain(run.pass_time(10_001))
-    assert sorted_rows(found) == sorted_rows(plain(wanted))
-    assert plain(run.end()) == []
+    for seed in thinned(range(3)):
+        lines = given_lines(seed, late=True, has_arguments="P(x)" in TEXT_POLICIES[name])
+        path.write_text("\n".join(lines) + "\n")
+        options: Row = {"wait": 5, "rows": True, "text": True}
+        wanted = mtlmon.check(TEXT_POLICIES[name], path, wait=5, rows=True, end_time=10_000)
+        run = mtlmon.live(TEXT_POLICIES[name], **options)
+        found: list[Row] = []
+        for line in lines:
+            found += plain(run.feed(line))
+            if goes_on:
+                state = run.snapshot()
+                run.close()
+                run = mtlmon.live(TEXT_POLICIES[name], snapshot=state, **options)
+        found += plain(run.pass_time(10_001))
+        if goes_on:
+            run = mtlmon.live(TEXT_POLICIES[name], snapshot=run.snapshot(), **options)
+        rows = plain(wanted)
+        for row in (*found, *rows):
+            row.pop("file", None)
+        assert sorted_rows(found) == sorted_rows(rows)
+        assert plain(run.end()) == []
+        late = [one for one in run.messages if "too late" in one]
+        assert late == [one for one in wanted.messages if "too late" in one]
     with pytest.raises(mtlmon.MtlmonError, match="'x' is no time-stamp"):
         mtlmon.live("p", text=True).pass_time("x")
+
+
+def test_an_error_has_the_number_of_a_line_that_has_waited() -> None:
+    run = mtlmon.live("p", text=True, wait=5)
+    for line in ("@3 p", "@9 p", "@8 p", "@9 x(", "@8"):
+        run.feed(line)
+        run = mtlmon.live("p", text=True, wait=5, snapshot=run.snapshot())
+    with pytest.raises(mtlmon.LogError, match="<lines>:4:"):
+        run.feed("@20")
+
+
+@pytest.mark.parametrize("options", [{"wait": 2}, {"lateness": 2}], ids=str)
+def test_a_file_of_late_lines_goes_on(options: Row, tmp_path: Path) -> None:
+    """A line that waits, or may be corrected, is not late because a run has gone on."""
+    path = tmp_path / "late.txt"
+    run = mtlmon.live("p", text=True, late=path, **options)
+    for line in ("@5 p", "@2", "@4 p", "@6", "@3", "@5", "@9", "@6 p", "@7"):
+        run.feed(line)
+        state = run.snapshot()
+        run.close()
+        run = mtlmon.live("p", text=True, late=path, snapshot=state, **options)
+    run.end()
+    assert path.read_text() == "@2\n@3\n@6 p\n"
+
+
+def test_late_lines_behind_a_snapshot_come_again(tmp_path: Path) -> None:
+    """A run that is killed has written one, and the next one is given it again."""
+    path = tmp_path / "late.txt"
+    options: Row = {"lateness": 2, "late": path, "text": True}
+    run = mtlmon.live("p", **options)
+    run.feed("@5 p\n@2")
+    state = run.snapshot()
+    run.feed("@1")
+    run.close()
+    assert path.read_text() == "@2\n@1\n"
+    run = mtlmon.live("p", snapshot=state, **options)
+    run.feed("@1")
+    run.end()
+    assert path.read_text() == "@2\n@1\n"
 
 
 def test_times_are_those_of_rows() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import struct
 from itertools import accumulate
@@ -321,3 +322,67 @@ def test_a_line_of_any_length_is_cut() -> None:
     text = taken(order, 1 << 24)
     assert text[:10] == b"@0 b\n@1 a\n"
     assert MAX_LINE_BYTES < len(text) - 10 < MAX_LINE_BYTES + (1 << 25)
+
+
+@given(
+    STAMPS,
+    st.none() | st.integers(0, 9),
+    st.lists(st.integers(1, 6), min_size=1, max_size=3),
+    st.integers(0, 12),
+    st.booleans(),
+)
+def test_another_order_goes_on(
+    stamps: list[int], wait: int | None, counts: list[int], passed: int, joins: bool
+) -> None:
+    """After every few lines, an order goes on with what the one before it knew."""
+    lines = [b"@%d line%d\n" % (stamp, number) for number, stamp in enumerate(stamps)]
+    whole, order = (LineOrder(wait, joins_lines=joins) for _ in range(2))
+    found, late, place, turn = [b"", b""], [b"", b""], 0, 0
+
+    def take() -> None:
+        first = found[0].count(b"\n") + 1
+        for number, one in enumerate((whole, order)):
+            found[number] += taken(one)
+            late[number] += one.take_refused()
+        for released in range(first, found[0].count(b"\n") + 1):
+            assert order.line_of(released) == whole.line_of(released)
+
+    while place < len(lines):
+        count = counts[turn % len(counts)]
+        if turn == 1:
+            whole.pass_time(passed)
+            order.pass_time(passed)
+        for one in (whole, order):
+            one.push(b"".join(lines[place : place + count]))
+        take()
+        place, turn = place + count, turn + 1
+        before, order = order, LineOrder(wait, joins_lines=joins)
+        *known, text = before.parts()
+        facts, runs = json.loads(json.dumps(known))
+        order.restore(facts, runs, text)
+        # lines may be together now
+        assert order.parts()[::2] == before.parts()[::2]
+        assert order.has_lines == before.has_lines
+        assert order.passed_time() == before.passed_time()
+    whole.finish()
+    order.finish()
+    take()
+    assert found[0] == found[1]
+    assert late[0] == late[1]
+    assert order.refused_count == whole.refused_count
+    assert order.refused_line == whole.refused_line
+
+
+def test_lines_that_are_not_taken_are_no_part() -> None:
+    order = LineOrder(0)
+    order.push(b"@5 p\n")
+    with pytest.raises(ValueError, match="have not been taken"):
+        order.parts()
+    taken(order)
+    order.push(b"@6")
+    with pytest.raises(ValueError, match="have not been taken"):
+        order.parts()
+    facts = LineOrder(0).parts()[0]
+    for runs in ([(1, 1, 1, 5)], [(7, 1, 1, 3), (5, 2, 1, 3)]):
+        with pytest.raises(ValueError, match="these are no lines that wait"):
+            LineOrder(0).restore(facts, runs, b"@5\n@7\n")
