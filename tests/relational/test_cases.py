@@ -84,10 +84,29 @@ def test_answers(name: str, host: str, tmp_path: Path) -> None:
     assert bool(error) is bool(case.error), error
 
 
-@pytest.mark.parametrize(
-    "name",
-    [name for name, case in CASES.items() if not (case.signature or case.error or case.refused)],
-)
+PLAIN = [name for name, case in CASES.items() if not (case.signature or case.error or case.refused)]
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_answers_that_late_rows_may_change(name: str, tmp_path: Path) -> None:
+    """Without late rows, the last word on each time-point is what the run in order says."""
+    changes = tmp_path / "changes"
+    lines, error = by_command(CASES[name], tmp_path, "--lateness", "5", "-o", str(changes))
+    assert (lines, error) == ([], "")
+    latest = mtlmon_command("latest", str(changes)).output.splitlines()
+    assert sorted(latest) == sorted(CASES[name].answers)
+
+
+@pytest.mark.parametrize("name", [name for name in PLAIN if not CASES[name].table])
+def test_lines_that_are_given_one_by_one(name: str, tmp_path: Path) -> None:
+    policy, log, options = written(CASES[name], tmp_path)
+    given: Any = options
+    run = mtlmon.live(policy, text=True, **given)
+    found = [one for line in CASES[name].log for one in run.feed(f"{line}\n")]
+    assert [*found, *run.end()] == list(mtlmon.check(policy, log, **given))
+
+
+@pytest.mark.parametrize("name", PLAIN)
 def test_assertions(name: str, tmp_path: Path) -> None:
     """The assertions of tests find the same violations in the log."""
     case = CASES[name]
