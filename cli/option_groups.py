@@ -409,7 +409,7 @@ def add_verdict_options(group: argparse._ArgumentGroup) -> None:
         action="store_true",
         help="exit status 1 also if the left side of a policy 'p IMPLIES q' never holds",
     )
-    group.add_argument("-o", dest="output", metavar="FILE", help="write verdicts to FILE")
+    group.add_argument("-o", "--output", metavar="FILE", help="write verdicts to FILE")
     group.add_argument(
         "--output-format",
         dest="given_format",

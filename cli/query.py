@@ -71,7 +71,7 @@ def make_parser() -> Parser:
     """Make the parser of the arguments."""
     parser = Parser(prog="mtlmon query", usage=USAGE, description=DESCRIPTION, epilog=EPILOG)
     parser.add_argument("files", nargs="*", help=argparse.SUPPRESS)
-    parser.add_argument("-o", dest="output", metavar="FILE", help="write the records to FILE")
+    parser.add_argument("-o", "--output", metavar="FILE", help="write the records to FILE")
     parser.add_argument(
         "--output-format",
         choices=("jsonl", "csv", "parquet"),

@@ -190,7 +190,7 @@ def add_options(parser: Parser) -> None:
 
 def add_output_options(parser: Parser) -> None:
     """Add what commands that read verdicts have last: the output, the summary and the help."""
-    parser.add_argument("-o", dest="output", metavar="FILE", help="write verdicts to FILE")
+    parser.add_argument("-o", "--output", metavar="FILE", help="write verdicts to FILE")
     parser.add_argument(
         "--summary",
         action=argparse.BooleanOptionalAction,

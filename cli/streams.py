@@ -392,7 +392,7 @@ def add_options(parser: Parser) -> None:
         metavar="FILE",
         help="draw values, windows and violations over time into FILE.svg or FILE.png instead",
     )
-    parser.add_argument("-o", dest="output", metavar="FILE", help="write the values to FILE")
+    parser.add_argument("-o", "--output", metavar="FILE", help="write the values to FILE")
     parser.add_argument(
         "--output-format",
         choices=("jsonl", "csv", "parquet"),

@@ -193,7 +193,7 @@ OPTIONS = _table(
         "json jsonl csv parquet",
         "--format says how the log is written, --output-format how verdicts",
     ),
-    ("out output", "-o"),
+    ("out", "--output"),
     ("html", "--report"),
     ("watch tail", "--follow"),
     ("group-by by partition partition-by k", "--key"),
