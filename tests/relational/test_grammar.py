@@ -210,6 +210,8 @@ ERRORS = [
     ("p(`a b`)", 3, "`a b` is not the name of a variable", "row.`a b`"),
     ("p(count[0,5](x))", 3, "windows, streams and other rows", "COUNT(ONCE"),
     ("p(x) AND x.last() = 1", 10, "windows, streams", None),
+    ('machine("m:C", x)', 1, "a machine gives the values", 'NAME: TYPE = machine("m:C", x),'),
+    ('p(x) AND machine("m:C", x) > 3', 10, "a machine gives the values", "and write NAME here"),
     ("p(x) AND x is null", 10, "variables are never null", None),
     ("p(x) AND row.y = x", 10, "row.y cannot be used beside", "atom NAME(y, ...)"),
     ("p(x) AND foo(x) > 3", 10, "there is no function foo", None),

@@ -286,6 +286,10 @@ class FirstOrderReader(Conditions):
                 hint = "arguments are separated by commas"
                 raise self._error(place, f"expected ',' or ')' in {name}(...)", hint)
             place += 1
+        first = arguments[0]
+        is_named = first.operator is ops.CONSTANT and ":" in str(first.constant)
+        if name == ops.MACHINE.word and is_named and name not in self._relations:
+            raise self._machine(position, text[position : closing + 1])
         span = Span(position, closing + 1)
         formula = predicate(name, *arguments, formulas=tuple(self._formulas), span=span)
         return LeafToken(position, closing + 1, formula)
@@ -314,6 +318,10 @@ class FirstOrderReader(Conditions):
         span = Span(position, stop)
         return LeafToken(position, stop, comparison(expression, tuple(self._formulas), span))
 
+    def _machine(self, start: int, written: str) -> FormulaError:
+        hint = f"declare stream NAME: TYPE = {written}, and write NAME here"
+        return self._error(start, "a machine gives the values of a stream", hint)
+
     def _is_variable(self, node: Expression) -> bool:
         return node.operator is ops.COLUMN and node.name not in self._constants
 
@@ -328,6 +336,9 @@ class FirstOrderReader(Conditions):
             if operator is ops.ROW_COLUMN:
                 hint = f"make it an argument of an atom: atom NAME({column_text(node.name)}, ...)"
                 raise self._error(start, "a column cannot be used beside variables", hint)
+            if operator is ops.MACHINE:
+                assert node.span is not None
+                raise self._machine(start, self._text[start : node.span.end])
             if operator in _OTHER_ROWS:
                 message = "windows, streams and other rows cannot be used beside variables"
                 hint = "write an aggregate over a formula, as in COUNT(ONCE[0,5m] p(u, a) BY u)"
