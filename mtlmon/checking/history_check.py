@@ -30,6 +30,7 @@ from mtlmon.errors import EventError
 from mtlmon.history.following import FollowingHistory, NumberedHistory, Outcome
 from mtlmon.history.operations import INSERT, RETRACT
 from mtlmon.policy.past_formulas import future_operator
+from mtlmon.policy.predicates.integers import LARGEST
 from mtlmon.policy.predicates.time_points import Changes as ChangesOf
 from mtlmon.policy.predicates.time_points import Waiting
 from mtlmon.support.snapshot_parts import damaged, joined_parts, split_parts
@@ -119,7 +120,11 @@ class HistoryCheck:
         bytes_beside: how many bytes whoever reads the log holds of the same rows.
         messages: the messages of violations, if they are made; see `make_messages`.
         clocks: for each policy, its time-points; None if all are on all rows.
+        emitted_below: the bound that whoever takes changes has emitted, if it is not that of the
+            check.
     """
+
+    emitted_below = LARGEST
 
     bytes_beside = 0
     messages: LateMessages | None = None
@@ -356,9 +361,9 @@ class HistoryCheck:
             self._begin(self._bounds())
         if self.origins is not None:
             # the changes of the last batch have been taken out
-            self.origins.forget(self._final_below)
+            self.origins.forget(self._done_below)
         if self.messages is not None:
-            self.messages.forget(self._final_below)
+            self.messages.forget(self._done_below)
         self.revision += 1
         refused = np.zeros(count, np.bool_)
         inputs = None if self.inputs is None else self.inputs(batch)
@@ -511,6 +516,13 @@ class HistoryCheck:
         bounds = [history.final_below(trace) or 0 for trace in range(len(history.keys))]
         # a single one would be that of all traces
         return np.array([*bounds, 0], np.int64)
+
+    def _done_below(self, policy: int) -> NDArray[np.int64] | None:
+        """The time below which nothing of a policy's verdicts is asked any more."""
+        bounds = self._final_below(policy)
+        if bounds is None or self._clock == "key":
+            return bounds
+        return np.minimum(bounds, min(self._emitted, self.emitted_below))
 
     def end(self, source: ArrivalSource, end_time: EndTime = None) -> Generator[None, None, None]:
         """End the log: no more events come. Whenever this yields, there may be changes.

@@ -86,6 +86,7 @@ class LateChecks:
         # below which time each kind is final, and what has been told
         self._finals = [0] * len(self.checks)
         self._emitted = 0
+        self._keep_until_emitted()
 
     def feed(self, batch: EventBatch, source: ArrivalSource) -> Iterator[None]:
         """Check the next events.
@@ -133,6 +134,12 @@ class LateChecks:
         if check is self.checks[-1] and min(self._finals) > self._emitted:
             self._emitted = min(self._finals)
             self._found.append(Bound(self._emitted))
+            self._keep_until_emitted()
+
+    def _keep_until_emitted(self) -> None:
+        """Let the check of verdicts keep what belongs to them until these are final for all."""
+        if self.plain is not None and self.answers is not None:
+            self.plain.emitted_below = self._emitted
 
     def taken(self) -> list[Change]:
         """Remove the changes that have not been taken out yet, and return them."""
@@ -160,6 +167,7 @@ class LateChecks:
             raise damaged() from None
         for check, part in pairs:
             check.restore(part)
+        self._keep_until_emitted()
 
     # ---- what is known ---------------------------------------------------------------------
 

@@ -30,7 +30,6 @@ from mtlmon.run.policies import (
     note_modes,
     open_table_source,
     policies_of,
-    shown_in,
     statuses,
     text_atoms,
 )
@@ -161,7 +160,7 @@ def correct(file: Formula | PolicyFile, options: RunSpec) -> Steps:
     plain = None
     if policies := [policy for policy in policies_of(file) if not policy.is_first_order]:
         plain = history_check(policies, options, lambda: bounds_of(options, source), memory)
-        if options.output.format != "text" and has_messages(plain, options):
+        if wants_messages(plain, options):
             plain.make_messages()
         if not options.judging.resolve:
             note_modes(policies, plain.modes, options)
@@ -219,7 +218,7 @@ def open_text(
     atoms: Sequence[str] = ()
     if plain is not None:
         needed, on_error = plain.atoms_of_partitions, options.log.on_error
-        (shown,) = shown_in_messages(plain, file, options)
+        (shown,) = shown_in_messages(plain, file)
         atoms, streams = text_atoms(plain.atoms, needed, file, log.name, shown, on_error, memory)
         if streams is not None:
             plain.streams, plain.inputs = streams.atoms, streams.inputs
@@ -252,7 +251,7 @@ def open_tables(
     needed = [] if plain is None else plain.atoms_of_partitions
     atoms = [] if plain is None else list(plain.atoms)
     shown: list[dict[When, list[str]]] = [{} for _ in columns]
-    computed = [] if plain is None else shown_in_messages(plain, file, options)
+    computed = [] if plain is None else shown_in_messages(plain, file)
     if relations is not None:
         relations.add_partitions(columns, needed, shown)
         atoms = list(dict.fromkeys([*atoms, *relations.names]))
@@ -276,13 +275,24 @@ def open_tables(
     return source
 
 
+def wants_messages(check: HistoryCheck, options: RunSpec) -> bool:
+    """Whether the output or the report has messages."""
+    if options.reporting.report is not None:
+        return any(policy.message is not None for policy in check.policies)
+    return has_messages(check, options)
+
+
 def shown_in_messages(
-    check: HistoryCheck, file: Formula | PolicyFile, options: RunSpec
+    check: HistoryCheck, file: Formula | PolicyFile
 ) -> list[dict[When, list[str]]]:
     """Return the names of the values that messages show, for each partition."""
-    if check.messages is None:
+    if check.messages is None or not isinstance(file, PolicyFile):
         return [{} for _ in check.partitions.columns]
-    return shown_in(check, file, options, is_for_explanations=False)
+    # PERF: importing Arrow takes longer than small logs
+    from mtlmon.checking.shown import shown_names
+
+    partition_of = check.partitions.of_policies
+    return shown_names(file, check.policies, partition_of, check.clocks, has_values=False)
 
 
 def first_violation(check: LateChecks, options: RunSpec) -> FirstViolation | None:
@@ -331,9 +341,7 @@ def open_report(
     if options.reporting.report is None:
         return None
     from mtlmon.run.findings import check_findings
-    from mtlmon.run.relation_findings import can_reread
     from mtlmon.run.revised_report import RevisedReport
 
-    is_rereadable = can_reread(logs, options.log)
     check_findings(options, logs)
-    return RevisedReport(check, source, list(logs), options, file, can_reread=is_rereadable)
+    return RevisedReport(check, source, list(logs), options, file)

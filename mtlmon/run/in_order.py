@@ -9,45 +9,29 @@ the same names, so its messages are those of the report. Else the run notes whic
 from __future__ import annotations
 
 import os
-from contextlib import closing
 from copy import copy
 from typing import TYPE_CHECKING
 
-from mtlmon.checking import LogCheck
-from mtlmon.engine.native import MemoryLimit
 from mtlmon.policy import PolicyFile
 from mtlmon.run.files import STANDARD_INPUT, position_of_input
-from mtlmon.support.standard_input import STANDARD_STREAM
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from mtlmon.checking.late_checks import LateChecks
-    from mtlmon.policy import Policy
     from mtlmon.run.running import Steps
     from mtlmon.run.spec import Reporting, RunSpec
     from mtlmon.syntax.formula import Formula
 
-__all__ = ["Named", "Reasons", "messages_in_order", "notes_outcome", "why_without_values"]
-
-Named = tuple[int, int, str | None]
-"""The time-stamp and offset of a violation, and its key."""
+__all__ = ["Reasons", "notes_outcome"]
 
 
 def notes_outcome(options: RunSpec) -> bool:
     """Whether a run notes which rows count, as those that come in time are not all that do."""
-    return wants_reasons(options.reporting) and _given_corrections(options) is not None
-
-
-def _given_corrections(options: RunSpec) -> str | None:
-    """Return the option with which not all rows that come in time count; None without one."""
-    others = {
-        "--op": options.log.op is not None,
-        "--id": options.log.id is not None,
-        # keys of tables only
-        "--clock key": options.times.clock == "key" and options.log.is_table,
-    }
-    return next((name for name, is_given in others.items() if is_given), None)
+    log = options.log
+    # keys of tables only
+    is_by_key = options.times.clock == "key" and log.is_table
+    return wants_reasons(options.reporting) and (bool(log.op or log.id) or is_by_key)
 
 
 def _in_order(options: RunSpec) -> RunSpec:
@@ -156,59 +140,3 @@ class Reasons:
         from mtlmon.run.policies import check_logs
 
         return check_logs(self.file, options)
-
-
-def why_without_values(options: RunSpec, *, can_reread: bool) -> str | None:
-    """Return why messages with values are not known, in words; None if they are."""
-    if not can_reread or STANDARD_STREAM in options.log.paths:
-        return "the log could not be read again"
-    forbidden = _given_corrections(options)
-    return None if forbidden is None else f"rows in order are others with {forbidden}"
-
-
-def messages_in_order(
-    file: PolicyFile, policies: Sequence[Policy], options: RunSpec
-) -> list[dict[Named, str]]:
-    """Check the rows that came in time once more, in order, for the messages of violations.
-
-    Args:
-        file: the policies.
-        policies: those of its policies that have no variables.
-        options: the options of the run, with which the log can be read again.
-
-    Returns:
-        The messages of the first violations of each policy.
-
-    Raises:
-        RunError, MtlmonError: the log cannot be read.
-    """
-    from mtlmon.run.findings import Findings
-    from mtlmon.run.policies import open_source, prepare_messages
-
-    # for a program that reads messages
-    options = _in_order(options).having(output_format="jsonl", verdicts="false")
-    check = LogCheck(
-        policies,
-        options.judging.mode,
-        key=options.log.key_columns,
-        bdd=options.judging.bdd,
-        verdicts="none",
-        collect=True,
-        max_memory=MemoryLimit(options.limits.max_memory, options.option_names),
-    )
-    prepare_messages(check, options)
-    with closing(open_source(check, file, options)) as source:
-        if check.repeats_ticks:
-            source.only_due_ticks()
-        findings = Findings(check, source, [], options, can_reread=False, file=file)
-        for _ in check.run(source, options.times.end_time):
-            findings.take()
-        reports = [findings.keyed_report(number) for number in range(len(policies))]
-    return [
-        {
-            (one.time_stamp, one.offset, one.key): one.message
-            for one in report.violations
-            if one.message is not None
-        }
-        for report in reports
-    ]

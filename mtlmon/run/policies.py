@@ -388,11 +388,7 @@ def note_modes(policies: Sequence[Policy], modes: Sequence[str], options: RunSpe
 
 
 def shown_in(
-    check: LogCheck | HistoryCheck,
-    file: Formula | PolicyFile,
-    options: RunSpec,
-    *,
-    is_for_explanations: bool,
+    check: LogCheck, file: Formula | PolicyFile, options: RunSpec, *, is_for_explanations: bool
 ) -> list[dict[When, list[str]]]:
     """Return the names of the values that messages and explanations show, for each partition."""
     partitions = check.partitions

@@ -14,14 +14,13 @@ from mtlmon.policy import PolicyFile
 from mtlmon.reporting import ReportData
 from mtlmon.run.elapsed import Elapsed
 from mtlmon.run.findings import INTERRUPTED, ReportedRun, run_facts, save_report
-from mtlmon.run.in_order import messages_in_order, why_without_values
 from mtlmon.run.report import plural
 from mtlmon.support.snapshot_parts import damaged
 from mtlmon.syntax.report import visible
 from mtlmon.verdicts.arrays import EQUIVALENT, FALSE, TRUE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
     from typing import Any
 
     from mtlmon.changelog.points import Point
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from mtlmon.checking.history_check import HistoryCheck
     from mtlmon.checking.late_checks import LateChecks
     from mtlmon.reporting import PolicyReport, Run
-    from mtlmon.run.in_order import Named
     from mtlmon.run.policy_work import Source
     from mtlmon.run.revised_relation_report import RevisedAnswers
     from mtlmon.run.spec import RunSpec
@@ -55,7 +53,6 @@ class RevisedReport:
         inputs: the names of the logs.
         options: the options of the run.
         file: the formula or the policies.
-        can_reread: whether the log can be read again, for messages with values.
     """
 
     def __init__(
@@ -65,8 +62,6 @@ class RevisedReport:
         inputs: list[str],
         options: RunSpec,
         file: Formula | PolicyFile,
-        *,
-        can_reread: bool,
     ) -> None:
         self.check = check
         self.source = source
@@ -77,8 +72,7 @@ class RevisedReport:
         self.verdicts: RevisedVerdicts | None = None
         self.answers: RevisedAnswers | None = None
         if check.plain is not None:
-            no_values = why_without_values(options, can_reread=can_reread)
-            self.verdicts = RevisedVerdicts(check.plain, source, inputs, options, file, no_values)
+            self.verdicts = RevisedVerdicts(check.plain, source, inputs, options, file)
         if check.answers is not None and isinstance(file, PolicyFile):
             from mtlmon.run.revised_relation_report import RevisedAnswers
 
@@ -158,8 +152,6 @@ class RevisedReport:
             yield from self.answers.remarks()
         if any(one.has_violation for one in self.kinds):
             yield _EXPLAINED_APART if self.options.reporting.explain else _NOT_EXPLAINED
-        if self.verdicts is not None:
-            yield from self.verdicts.left_out()
 
 
 class RevisedVerdicts(ReportedRun):
@@ -173,7 +165,6 @@ class RevisedVerdicts(ReportedRun):
         inputs: the names of the logs.
         options: the options of the run.
         file: the formula or the policies.
-        no_values: why messages with values are not known, in words; None if they are.
     """
 
     def __init__(
@@ -183,11 +174,11 @@ class RevisedVerdicts(ReportedRun):
         inputs: list[str],
         options: RunSpec,
         file: Formula | PolicyFile,
-        no_values: str | None,
     ) -> None:
         super().__init__(check, source, inputs, options, file)
         self.check = check
-        self.no_values = no_values
+        # messages are known as long as verdicts can change
+        self.at_once = _AT_ONCE if check.messages is None else 1
         self.points = [Points() for _ in check.policies]
         self.settled: list[list[Point]] = [[] for _ in check.policies]
         # how often a verdict of each policy was changed, and withdrawn
@@ -253,7 +244,7 @@ class RevisedVerdicts(ReportedRun):
                 below, prefix = bound.time_stamp, self.prefix(policy, bound.trace)
             for points in self.points[policy].drop(below, prefix):
                 settled += points
-                if len(settled) >= _AT_ONCE:
+                if len(settled) >= self.at_once:
                     self.collect(policy)
                     settled = self.settled[policy]
 
@@ -263,11 +254,18 @@ class RevisedVerdicts(ReportedRun):
         collector = self.collectors[policy]
         collector.add_true(sum(point.value is True for point in points))
         wrong = [point for point in points if point.value is False]
-        keys = None
-        if self.keys.has_keys(policy):
-            keys = [int(point.prefix) for point in wrong]
+        keys = [int(one.prefix) for one in wrong] if self.keys.has_keys(policy) else None
         stamps, offsets = [one.time_stamp for one in wrong], [one.offset for one in wrong]
         collector.add_violations(stamps, offsets, keys)
+        if (messages := self.check.messages) is None or not wrong:
+            return
+        listed = set(collector.first_violations())
+        own: Sequence[int | None] = [None] * len(wrong) if keys is None else keys
+        for point in zip(stamps, offsets, own, strict=True):
+            if point in listed:
+                time_stamp, offset, key = point
+                message = messages.take(policy, key or 0, time_stamp, offset)
+                collector.describe(*point, message=message)
 
     def run(self, seconds: float) -> Run:
         """Return what the report says of the run as a whole, once all verdicts are final."""
@@ -289,28 +287,7 @@ class RevisedVerdicts(ReportedRun):
 
     def reports(self) -> list[PolicyReport]:
         """Return the results of the policies, after `run`."""
-        reports = [self.policy_report(policy) for policy in range(len(self.collectors))]
-        messages = self.messages()
-        found = []
-        for policy, report, known in zip(self.check.policies, reports, messages, strict=True):
-            text = None if policy.message is None else policy.message.text
-            shown = (
-                replace(one, message=known.get((one.time_stamp, one.offset, one.key), text))
-                for one in report.violations
-            )
-            found.append(replace(report, violations=tuple(shown)))
-        return found
-
-    def messages(self) -> Sequence[Mapping[Named, str]]:
-        """Return messages with values of the violations that are listed."""
-        policies = self.check.policies
-        has_values = any(
-            policy.message is not None and policy.message.text is None and collector.false
-            for policy, collector in zip(policies, self.collectors, strict=True)
-        )
-        if not has_values or self.no_values is not None or not isinstance(self.file, PolicyFile):
-            return [{} for _ in policies]
-        return messages_in_order(self.file, policies, self.options)
+        return [self.policy_report(policy) for policy in range(len(self.collectors))]
 
     @property
     def has_violation(self) -> bool:
@@ -326,13 +303,3 @@ class RevisedVerdicts(ReportedRun):
                 whose = f"Policy {visible(policy.name)}: " if policy.name else ""
                 text = f"{plural(changed, 'verdict')} changed, {withdrawn:,} withdrawn"
                 yield f"{whose}{text}; the report shows what holds at the end of the run."
-
-    def left_out(self) -> Iterator[str]:
-        """Yield remarks on the messages that the report does not have."""
-        if self.no_values is None:
-            return
-        for policy, collector in zip(self.check.policies, self.collectors, strict=True):
-            message = policy.message
-            if message is not None and message.text is None and collector.false:
-                whose = f" of policy {visible(policy.name)}" if policy.name else ""
-                yield f"The messages{whose} are left out, because {self.no_values}."

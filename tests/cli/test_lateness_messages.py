@@ -20,6 +20,7 @@ pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed
 import mtlmon
 from tests.cli.late_runs import HEADER, History, history_of, rows_of
 from tests.cli.process import Ended
+from tests.cli.test_lateness_report import listed_messages
 from tests.doors import checking_late_messages as late_messages
 from tests.doors import checking_text_logs as lines
 from tests.doors import formats_rows as blocks
@@ -263,3 +264,40 @@ def test_the_first_violation_has_its_last_message(tmp_path: Path, command: Comma
     late = ["--lateness", 9, "--output-format", "jsonl", "--verdicts", "first"]
     (line,) = command(*late, policies, log).output.splitlines()
     assert (json.loads(line)["time"], json.loads(line)["message"]) == (5, "8 at 5")
+
+
+def test_a_message_stays_until_all_policies_are_final(
+    tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The violation of `a` at 1 is the first one as soon as `b` is decided there, long after."""
+    monkeypatch.setattr(late_messages, "_SPARE_MESSAGES", 0)
+    monkeypatch.setattr(blocks, "BLOCK_BYTES", 20)
+    monkeypatch.setattr(blocks, "FIRST_BLOCK_BYTES", 20)
+    policies, log = tmp_path / "p.mtl", tmp_path / "log.csv"
+    text = 'policy a: NOT p message "{v}"\npolicy b: q IMPLIES EVENTUALLY[0,50] NOT q\n'
+    answers = "atom pa(v: int) = p\npolicy c: pa(x) IMPLIES EVENTUALLY[0,70] pa(x)\n"
+    rows = "".join(f"{t},{str(t > 0).lower()},{str(t != 50).lower()},{t}\n" for t in range(90))
+    log.write_text(f"ts,p,q,v\n{rows}")
+    for more in ("", answers):
+        policies.write_text(text + more)
+        late = ["--lateness", 5, "--output-format", "jsonl", "--verdicts", "first"]
+        (line,) = command(*late, policies, log).output.splitlines()
+        assert (json.loads(line)["policy"], json.loads(line)["message"]) == ("a", "1")
+
+
+def test_a_report_has_messages_of_rows_that_were_corrected(
+    tmp_path: Path, command: Command
+) -> None:
+    """The first row is taken back, and a later run corrects another one."""
+    policies, log, page = tmp_path / "p.mtl", tmp_path / "log.csv", tmp_path / "page.html"
+    policies.write_text('policy a: NOT p message "{sum[0,9](v)}"\n')
+    rows = ["1,+,a,true,5", "2,+,b,true,6", "1,-,a,,", "4,+,c,true,7", "2,+,b,true,8"]
+    rows.append("60,+,d,false,0")
+    saved = ["-o", tmp_path / "out", "--checkpoint", tmp_path / "saved", "--resume"]
+    for count in (3, 4, 6):
+        log.write_text("\n".join(["ts,op,id,p,v", *rows[:count], ""]))
+        done = command(
+            *("--lateness", 9, "--op", "op", "--id", "id", "--report", page, *saved, policies, log)
+        )
+        assert done.status == 1
+    assert listed_messages(page) == [("2:1", "8"), ("4:0", "15")]
