@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from mtlmon.checking.late_partitions import LatePartition
     from mtlmon.checking.sources import EventBatch
     from mtlmon.history.following import LeadingHistory
+    from mtlmon.relational.correcting.chunks import ComputedRows
     from mtlmon.relational.native import PointBlock
 
 __all__ = ["ConditionalRows"]
@@ -37,6 +38,8 @@ class ConditionalRows:
         late: computes the atoms; it has no others, and its log is one trace.
         inputs: returns the columns that streams read of a batch.
         marked: the numbers of atoms without arguments whose rows are added here.
+        computed: returns the rows of atoms whose arguments were computed last; None if there are no
+            such atoms.
     """
 
     def __init__(
@@ -44,7 +47,9 @@ class ConditionalRows:
         late: LatePartition,
         inputs: Callable[[Any], pa.RecordBatch | None],
         marked: Sequence[int] = (),
+        computed: Callable[[], ComputedRows] | None = None,
     ) -> None:
+        self._computed = computed
         self._late = late
         self._inputs = inputs
         self._marked = tuple(marked)
@@ -94,7 +99,8 @@ class ConditionalRows:
         stays = flags == 0
         columns = (names.time_stamps[stays].tolist(), names.offsets[stays].tolist())
         changed = RevisedPoints(list(zip(*columns, strict=True)), revised[stays])
-        return Admitted(self._late.found, held, changed)
+        rows = None if self._computed is None else self._computed()
+        return Admitted(self._late.found, held, changed, rows)
 
     @property
     def byte_count(self) -> int:
@@ -110,3 +116,6 @@ class ConditionalRows:
         self._has_begun = bool(snapshot)
         if snapshot:
             self._late.restore(snapshot)
+        if self._computed is not None:
+            # what is computed again is known
+            self._computed()

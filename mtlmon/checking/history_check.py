@@ -303,7 +303,7 @@ class HistoryCheck:
                 spacing=self._spacing,
                 origins=self.origins,
                 outcome=Outcome() if self._notes_outcome else None,
-                messages=None if self.messages is None else self.messages.of_partition(partition),
+                taker=None if self.messages is None else self.messages.of_partition(partition),
             )
             for partition, atoms in followed.items()
         }

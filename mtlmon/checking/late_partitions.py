@@ -52,13 +52,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from mtlmon.checking.late_messages import PartitionMessages
     from mtlmon.checking.late_origins import LateOrigins
     from mtlmon.checking.sources import EventBatch
     from mtlmon.history.following import Outcome, Passed, Placements
     from mtlmon.policy.predicates.time_points import Changes, Waiting, When
     from mtlmon.relations.revised import Changed, RevisedRelations
     from mtlmon.streams.atoms import StreamAtoms
+    from mtlmon.streams.late_computing import ValueTaker
     from mtlmon.streams.late_ticks import ChangedTicks
 
 __all__ = ["LatePartition"]
@@ -108,7 +108,7 @@ class LatePartition:
         spacing: as for `RoundRows`.
         origins: gets the rows that time-points come from, if they are wanted.
         outcome: as for `LeadingHistory`.
-        messages: makes the messages of violations; None if there are none.
+        taker: takes the values to show, as messages and arguments; None if there are none.
 
     Attributes:
         leader: finds which rows there are.
@@ -133,9 +133,9 @@ class LatePartition:
         spacing: int = 0,
         origins: LateOrigins | None = None,
         outcome: Outcome | None = None,
-        messages: PartitionMessages | None = None,
+        taker: ValueTaker | None = None,
     ) -> None:
-        self._messages = messages
+        self._taker = taker
         self._streams = streams
         self._origins = origins
         self.relations = relations
@@ -374,7 +374,7 @@ class LatePartition:
 
     def _new_computer(self) -> Computer:
         assert self._streams is not None
-        return Computer(self._streams, self._partition, self._plain, self._messages)
+        return Computer(self._streams, self._partition, self._plain, self._taker)
 
     def _in_rounds(self) -> RoundRows:
         if self._rounds is None:

@@ -253,9 +253,8 @@ def open_tables(
     shown: list[dict[When, list[str]]] = [{} for _ in columns]
     computed = [] if plain is None else shown_in_messages(plain, file)
     if relations is not None:
-        relations.add_partitions(columns, needed, shown)
+        relations.add_partitions(columns, needed, shown, computed)
         atoms = list(dict.fromkeys([*atoms, *relations.names]))
-        computed += ({} for _ in columns[len(computed) :])
     source = open_table_source(
         options,
         atoms,

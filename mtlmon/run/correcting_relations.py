@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mtlmon.checking import TextLog
@@ -10,6 +11,7 @@ from mtlmon.checking.conditional_rows import ConditionalRows
 from mtlmon.checking.late_valuations import ValuationCheck
 from mtlmon.history.following import Outcome
 from mtlmon.policy.needs import needs_of, remembers
+from mtlmon.policy.predicates.time_points import ROWS
 from mtlmon.relational.analysis import valid_analysis, valid_keyed_file
 from mtlmon.relational.atoms import (
     refuse_points,
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
     from mtlmon.run.policy_work import Source
     from mtlmon.run.spec import RunSpec
     from mtlmon.streams.atoms import StreamAtoms
+    from mtlmon.tables.computed_arguments import ComputedArguments
     from mtlmon.tables.relation_traces import RelationTraces
     from mtlmon.tables.relations import RelationRows
 
@@ -78,16 +81,29 @@ def require_correctable_atoms(
     from mtlmon.streams.late_support import row_relation_of
 
     for name in names:
-        for argument in shown.get(name, ()):
-            # where later rows are read, it is an error with or without late rows
-            waits = needs_of(file, (), [argument]).later_values
-            if remembers(file, file.shown[argument]) and not waits:
-                raise RunError(refused("lateness, arguments", name=visible(name)))
-        if name not in file.atoms:
-            continue
-        if (relation := row_relation_of(file, [name])) is not None:
+        own = [name] if name in file.atoms else []
+        relation = row_relation_of(file, own, shown.get(name, ()))
+        if relation is not None:
             shown_names = {"relation": visible(relation), "name": visible(name)}
             raise RunError(refused("lateness, look-ups of atoms", **shown_names))
+
+
+def arguments_of_others(
+    file: PolicyFile, shown: Mapping[str, Sequence[str]]
+) -> dict[str, Sequence[str]]:
+    """Return the atoms with arguments that depend on other rows, with the names of all arguments.
+
+    Args:
+        file: the policies.
+        shown: for each atom, the names of its arguments in `PolicyFile.shown`.
+    """
+    found = {}
+    for name, arguments in shown.items():
+        # where later rows are read, it is an error with or without late rows
+        waits = any(needs_of(file, (), [one]).later_values for one in arguments)
+        if not waits and any(remembers(file, file.shown[one]) for one in arguments):
+            found[name] = arguments
+    return found
 
 
 class Conditions(NamedTuple):
@@ -178,6 +194,9 @@ class LateRelations:
         self.names = used_atoms(self.file)
         self.traces: RelationTraces | None = None
         self.own_partitions = range(0)
+        # the atoms with arguments that depend on other rows, and the names of their conditions
+        self.arguments: Mapping[str, Sequence[str]] = {}
+        self.argument_conditions: Mapping[str, str] = {}
         # the atoms of a text log that depend on other rows
         self.conditions: Conditions | None = None
         self.check = ValuationCheck(
@@ -228,6 +247,7 @@ class LateRelations:
         columns: list[tuple[str, ...]],
         needed: list[dict[When, list[str]]],
         shown: list[dict[When, list[str]]],
+        computed: list[dict[When, list[str]]],
     ) -> None:
         """Add the partitions of these policies to those of others, of which they share none.
 
@@ -237,6 +257,7 @@ class LateRelations:
             columns: the columns of the key of each partition.
             needed: the atoms that are needed of each.
             shown: the names of the values that batches show for each.
+            computed: the names of those that are computed with the atoms of other rows.
         """
         from mtlmon.tables.relation_traces import RelationTraces
         from mtlmon.tables.relations import shown_arguments
@@ -244,14 +265,22 @@ class LateRelations:
         require_rows_of_tables(self.file, self.names)
         values = shown_arguments(self.file, self.names)
         require_correctable_atoms(self.file, self.names, values)
-        own = dict.fromkeys(keys_of_others(self.file))
-        self.own_partitions = range(len(columns), len(columns) + len(own))
-        self.traces = RelationTraces(self.file, values, [*(None for _ in columns), *own])
-        columns += own
-        needed += ({} for _ in own)
-        shown += ({} for _ in own)
-        self.traces.add_atoms(needed, self.names)
+        self.arguments = arguments_of_others(self.file, values)
+        self.argument_conditions = {
+            name: self.file.show(self.file.atoms[name].expression) for name in self.arguments
+        }
+        values = {name: own for name, own in values.items() if name not in self.arguments}
+        keys = dict.fromkeys(keys_of_others(self.file))
+        self.own_partitions = range(len(columns), len(columns) + len(keys))
+        self.traces = RelationTraces(self.file, values, [*(None for _ in columns), *keys])
+        columns += keys
+        for own in (needed, shown, computed):
+            own.extend({} for _ in keys)
+        self.traces.add_atoms(needed, [name for name in self.names if name not in self.arguments])
         self.traces.add_shown(shown)
+        if self.arguments:
+            names = (*self.argument_conditions.values(), *chain(*self.arguments.values()))
+            computed[self.traces.whole] = {ROWS: list(dict.fromkeys(names))}
 
     def conditions_of(self, traces: RelationTraces) -> Conditions | None:
         """Return what computes atoms of tables that depend on other rows; None if none do.
@@ -261,7 +290,8 @@ class LateRelations:
         """
         assert not isinstance(self.source, TextLog)
         streams = self.source.streams
-        if streams is None or not any(map(streams.names_of, self.own_partitions)):
+        has_atoms = streams is not None and any(map(streams.names_of, self.own_partitions))
+        if streams is None or not (has_atoms or self.arguments):
             return None
         if traces.has_keys:
             raise RunError(refused("lateness, key of atoms"))
@@ -281,6 +311,11 @@ class LateRelations:
         equality = log.op is not None and log.id is None
         outcome = Outcome() if notes_outcome(self.options) else None
         conditional: list[int] = []
+        computed: ComputedArguments | None = None
+        if self.arguments:
+            from mtlmon.tables.computed_arguments import ComputedArguments
+
+            computed = ComputedArguments(made, self.argument_conditions, self.arguments)
         if conditions is not None:
             # PERF: importing Arrow takes longer than small logs
             from mtlmon.checking.late_partitions import LatePartition
@@ -297,9 +332,12 @@ class LateRelations:
                 clock="all",
                 equality=equality,
                 outcome=outcome,
+                taker=computed,
             )
             marked = conditional if conditions.marked else ()
-            check.conditional = ConditionalRows(late, conditions.inputs, marked)
+            check.conditional = ConditionalRows(
+                late, conditions.inputs, marked, None if computed is None else computed.taken
+            )
         history = PointHistory(
             made,
             lateness=bounds.lateness,
@@ -314,6 +352,7 @@ class LateRelations:
             admission=check.conditional,
             outcome=outcome,
             conditional=conditional,
+            computed=() if computed is None else computed.atoms,
             slices=None if isinstance(self.engine, RelationalEngine) else self.engine,
         )
         if traces is None:
@@ -324,4 +363,6 @@ class LateRelations:
         """Return what makes time-points of the rows of tables."""
         assert self.traces is not None
         conditional = [history.plan.named_atoms[one].name for one in history.conditional]
-        return self.traces.late_rows(history.plan, history.arrivals, conditional)
+        return self.traces.late_rows(
+            history.plan, history.arrivals, conditional, list(self.arguments)
+        )

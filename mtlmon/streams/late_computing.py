@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from mtlmon.streams.named_rows import Names, Rows
     from mtlmon.streams.program import StreamProgram
 
-    class PartitionMessages(Protocol):
-        """Makes messages of the values at rows and ticks."""
+    class ValueTaker(Protocol):
+        """Takes the values to show at rows and ticks, as messages and arguments of atoms."""
 
         def add(
             self,
@@ -36,7 +36,15 @@ if TYPE_CHECKING:
             shown: Mapping[str, pa.Array],
             /,
         ) -> None:
-            """Make the messages of rows or ticks with these names."""
+            """Take the values at rows or ticks with these names.
+
+            Args:
+                when: what they are.
+                names: have their names.
+                atoms: the names of the columns of `held`.
+                held: which atoms hold.
+                shown: the values at them, by their names in `PolicyFile.shown`.
+            """
 
 
 __all__ = ["Computer"]
@@ -52,7 +60,7 @@ class Computer:
         streams: computes them.
         partition: the number of the partition.
         plain: the atoms that are known without it; they come first in `Rows.held`.
-        messages: makes messages of the values to show; None if there are none.
+        taker: takes the values to show; None if there are none.
 
     There must be programs, which have computed nothing yet.
 
@@ -69,12 +77,12 @@ class Computer:
         streams: StreamAtoms,
         partition: int,
         plain: Sequence[str],
-        messages: PartitionMessages | None = None,
+        taker: ValueTaker | None = None,
     ) -> None:
         self._streams = streams
         self._partition = partition
         self._plain = len(plain)
-        self._messages = messages
+        self._taker = taker
         self._atoms = (*plain, *streams.names_of(partition))
         # the values to show at the ticks that were computed last, in parts
         self._shown: list[dict[When, dict[str, pa.Array]]] = []
@@ -143,12 +151,12 @@ class Computer:
                 inputs, held, stamps, numbers, first, last, limit, is_end, numbers_of
             )
             parts.append(ticks)
-            if self._messages is not None:
+            if self._taker is not None:
                 self._shown.append(shown)
                 if rows is not None and first < last:
                     own = rows.between(first, last).names
                     values = shown.get(ROWS, {})
-                    self._messages.add(ROWS, own, self._atoms, held[first:last], values)
+                    self._taker.add(ROWS, own, self._atoms, held[first:last], values)
             first = last
             if first == len(stamps) and not self._has_more(until):
                 break
@@ -157,15 +165,15 @@ class Computer:
             for period, atoms in self.tick_atoms.items()
         }
 
-    def make_messages(self, ticks: TickSets) -> None:
-        """Make the messages of the ticks that were computed last, which have their names now."""
-        if self._messages is None:
+    def tell_ticks(self, ticks: TickSets) -> None:
+        """Tell the values at the ticks that were computed last, which have their names now."""
+        if self._taker is None:
             return
         for when, own in ticks.items():
             parts = [shown.get(when, {}) for shown in self._shown]
             values = {name: pa.concat_arrays([one[name] for one in parts]) for name in parts[0]}
             names = self._streams.tick_names_of(self._partition)[when]
-            self._messages.add(when, own, names, own.held, values)
+            self._taker.add(when, own, names, own.held, values)
 
     def _next(
         self,

@@ -44,9 +44,17 @@ def row_relation(file: PolicyFile, policy: Policy) -> str | None:
     return row_relation_of(file, atoms)
 
 
-def row_relation_of(file: PolicyFile, atoms: Sequence[str]) -> str | None:
-    """Return a relation made of rows in which atoms look values up; None if there is none."""
-    relations = needs_of(file, atoms).relations
+def row_relation_of(
+    file: PolicyFile, atoms: Sequence[str], shown: Sequence[str] = ()
+) -> str | None:
+    """Return a relation made of rows in which atoms look values up; None if there is none.
+
+    Args:
+        file: the policies.
+        atoms: the atoms.
+        shown: the names of expressions in `PolicyFile.shown`, which look values up as well.
+    """
+    relations = needs_of(file, atoms, shown).relations
     return next((relation for relation in relations if _reads_rows(file, relation)), None)
 
 

@@ -149,12 +149,6 @@ REFUSALS: Mapping[str, Refusal] = {
         "leave out --time-points, and each row is a time-point",
         given="--op or --id",
     ),
-    "lateness, arguments": Refusal(
-        "--lateness does not work yet with arguments that depend on other rows, as one of {name}",
-        "a late row would change the atoms of other rows",
-        _STRONG,
-        name="an atom",
-    ),
     "lateness, look-ups of atoms": Refusal(
         "--lateness does not work yet with atoms of policies with variables that look values up in "
         "{relation}, which is made of rows, as {name}",

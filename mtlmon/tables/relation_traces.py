@@ -78,15 +78,22 @@ class RelationTraces:
             own = needed[self._of_atoms[name]]
             own[0] = list(dict.fromkeys([*own.get(0, ()), name]))
 
-    def late_rows(self, made: Plan, points: PointBlock, conditional: Sequence[str]) -> RelationRows:
+    def late_rows(
+        self,
+        made: Plan,
+        points: PointBlock,
+        conditional: Sequence[str],
+        computed: Sequence[str],
+    ) -> RelationRows:
         """Return what makes time-points of batches whose rows may come late.
 
         Args:
             made: the plan of the policies.
             points: gets the time-points.
             conditional: the names of the atoms that are conditional.
+            computed: the names of those whose rows somebody else makes.
         """
-        atoms = table_atoms(made, self._shown, conditional, self._of_atoms)
+        atoms = table_atoms(made, self._shown, conditional, self._of_atoms, computed)
         return RelationRows(atoms, points, made.texts, partition=self.whole)
 
     def late_names(

@@ -99,6 +99,7 @@ def table_atoms(
     shown: Mapping[str, Sequence[str]],
     conditional: Collection[str] = (),
     partitions: Mapping[str, int] | None = None,
+    computed: Collection[str] = (),
 ) -> list[TableAtom]:
     """Return the atoms of a plan as those of batches.
 
@@ -107,9 +108,10 @@ def table_atoms(
         shown: for each atom, the names that batches show the values of its arguments under.
         conditional: the names of the atoms that are conditional.
         partitions: the partitions of atoms of policies with a key.
+        computed: the names of atoms whose rows somebody else makes.
     """
     atoms = []
-    for name_of_types, kinds in named_rows(made):
+    for name_of_types, kinds in named_rows(made, computed):
         name = name_of_rows(name_of_types)
         values = zip(shown.get(name, ()), kinds, strict=False)
         of_batches = None if name.startswith("\n") else name

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from mtlmon.history.following import LeadingHistory, Passed, Placements
-    from mtlmon.relational.correcting.chunks import RevisedPoints
+    from mtlmon.relational.correcting.chunks import ComputedRows, RevisedPoints
 
 __all__ = ["Admission", "Admitted", "EventAdmission"]
 
@@ -36,11 +36,13 @@ class Admitted(NamedTuple):
         held: for each event of `found` that has its name now, which conditional atoms hold there;
             None if there are no such atoms.
         revised: where conditional atoms have changed; None if that is nowhere.
+        rows: the rows of atoms that are computed, where they were; None if there are no such atoms.
     """
 
     found: Sequence[tuple[Placements, Passed | None]]
     held: NDArray[np.bool_] | None = None
     revised: RevisedPoints | None = None
+    rows: ComputedRows | None = None
 
 
 class Admission(Protocol):

@@ -21,12 +21,12 @@ late event comes.
 from __future__ import annotations
 
 from bisect import bisect_right, insort
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from mtlmon.errors import MtlmonError, RowError
-from mtlmon.relational.native import choose_points
+from mtlmon.relational.native import choose_points, join_points
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from mtlmon.relational.native import PointBlock
     from mtlmon.relational.slicing.engine import Engine
 
-__all__ = ["ChunkedPoints", "Name", "RevisedPoints", "Row", "Timed"]
+__all__ = ["ChunkedPoints", "ComputedRows", "Name", "RevisedPoints", "Row", "Timed"]
 
 # A chunk has at least so many time-points, so that what is not of a time-point counts for little.
 _LEAST_SPACING = 256
@@ -87,6 +87,18 @@ class RevisedPoints(NamedTuple):
 
     names: Sequence[Name]
     held: NDArray[np.bool_]
+
+
+class ComputedRows(NamedTuple):
+    """Rows of atoms that are computed, at some time-points; they replace those from before.
+
+    Attributes:
+        places: where `points` has those of each time-point, by its name.
+        points: time-points with rows of these atoms alone.
+    """
+
+    places: Mapping[Name, int]
+    points: PointBlock
 
 
 class Counts(NamedTuple):
@@ -207,6 +219,7 @@ class ChunkedPoints:
         new_block: makes a block of time-points for it.
         by_stamp: whether all events of one time-stamp are one time-point.
         conditional: the numbers of atoms whose rows count only where `Timed.held` says so.
+        computed: the numbers of atoms whose rows `ComputedRows` has.
         spacing: how many time-points a chunk has; 0 means as many as the state's size suggests.
         reach: for how long after a time-point anything depends on it, and how many times anything
             looks at the time-point before or behind; None if there is no limit.
@@ -231,6 +244,7 @@ class ChunkedPoints:
         *,
         by_stamp: bool = False,
         conditional: Sequence[int] = (),
+        computed: Sequence[int] = (),
         spacing: int = 0,
         reach: tuple[int, int] | None = None,
     ) -> None:
@@ -239,6 +253,7 @@ class ChunkedPoints:
         self._new_block = new_block
         self._by_stamp = by_stamp
         self._conditional = tuple(conditional)
+        self._computed = tuple(computed)
         self._spacing = spacing
         self.engine = new_engine()
         # what `latest` answers as time has passed
@@ -262,7 +277,11 @@ class ChunkedPoints:
     # ---- time-points -----------------------------------------------------------------------
 
     def update(
-        self, new: Timed, removed: Iterable[Name], revised: RevisedPoints | None = None
+        self,
+        new: Timed,
+        removed: Iterable[Name],
+        revised: RevisedPoints | None = None,
+        rows: ComputedRows | None = None,
     ) -> None:
         """Take in new time-points, and remove others.
 
@@ -270,6 +289,7 @@ class ChunkedPoints:
             new: the new ones, in the order of time; each comes behind those of its time-stamp.
             removed: the names of events that were taken back. Some may never have been there.
             revised: others at which conditional atoms have changed. What is final may be forgotten.
+            rows: the rows of computed atoms, at new time-points and at others.
 
         Raises:
             MtlmonError: integers overflow, or an operator would remember too much.
@@ -280,6 +300,10 @@ class ChunkedPoints:
                 if (found := self._find(name)) is not None:
                     self.chunks[found[0]].held[found[1]] = held
                     touched[found[0]] = max(touched.get(found[0], 0), name[0])
+        if rows is not None:
+            places = dict(rows.places)
+            new = self._with_rows(new, rows.points, places)
+            touched |= self._compute_again(rows.points, places, touched)
         self._last_removed = -1
         for name in removed:
             self._last_removed = max(self._last_removed, name[0])
@@ -300,6 +324,54 @@ class ChunkedPoints:
         while done < len(new.time_stamps):
             done = self._append(new, done)
         self._let_time_pass()
+
+    def _with_rows(self, new: Timed, rows: PointBlock, places: dict[Name, int]) -> Timed:
+        """New time-points with the rows of computed atoms, whose places are removed."""
+        plain, joined = self._new_block(), self._new_block()
+        choose_points(plain, new.points, new.places)
+        names = zip(new.time_stamps.tolist(), new.offsets.tolist(), strict=True)
+        own = np.array([places.pop(name, len(rows)) for name in names], np.uint32)
+        join_points(joined, plain, rows, own)
+        return new._replace(points=joined, places=np.arange(len(own), dtype=np.uint32))
+
+    def _compute_again(
+        self, rows: PointBlock, places: Mapping[Name, int], touched: Mapping[int, int]
+    ) -> dict[int, int]:
+        """Give time-points that are there the rows that were computed for them.
+
+        Returns:
+            The places of the chunks in which some have changed, with the last time-stamp there.
+        """
+        found: dict[int, dict[int, int]] = {}
+        for name, place in places.items():
+            if (own := self._find(name)) is not None:
+                found.setdefault(own[0], {})[own[1]] = place
+        changed: dict[int, int] = {}
+        for number, computed in found.items():
+            chunk = self.chunks[number]
+            before = self._rows_of(chunk.points, list(computed))
+            now = self._rows_of(rows, list(computed.values()))
+            pairs = zip(computed, before, now, strict=True)
+            others = [place for place, one, other in pairs if one != other]
+            if not others:
+                continue
+            more = np.full(chunk.count, len(rows), np.uint32)
+            more[others] = [computed[place] for place in others]
+            plain, joined = self._new_block(), self._new_block()
+            choose_points(plain, chunk.points, np.arange(chunk.count, dtype=np.uint32))
+            for atom in self._computed:
+                plain.unmark(atom, (more == len(rows)).astype(np.uint8).tobytes())
+            join_points(joined, plain, rows, more)
+            chunk.points = joined
+            last = int(chunk.time_stamps[max(others)])
+            changed[number] = max(touched.get(number, 0), last)
+        return changed
+
+    def _rows_of(self, points: PointBlock, places: Sequence[int]) -> list[list[Any]]:
+        """The rows of computed atoms at some time-points."""
+        block = self._new_block()
+        choose_points(block, points, np.array(places, np.uint32))
+        return [[one for one in rows if one[0] in self._computed] for _, rows in block.take()]
 
     def pass_time(self, time_stamp: int) -> None:
         """Note that time has passed without an event; `update` lets engines know."""

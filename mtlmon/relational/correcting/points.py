@@ -106,6 +106,7 @@ class PointHistory:
             lets all of their rows count.
         outcome: then notes which rows are events; None if nobody asks.
         conditional: the numbers of atoms whose rows count only where `admission` says so.
+        computed: the numbers of atoms whose rows `admission` makes.
         spacing: as for `ChunkedPoints`.
         slices: an engine with slices that evaluates this plan; None for one without.
 
@@ -135,6 +136,7 @@ class PointHistory:
         admission: Admission | None = None,
         outcome: Outcome | None = None,
         conditional: Sequence[int] = (),
+        computed: Sequence[int] = (),
         spacing: int = 0,
         slices: SlicedEngine | None = None,
     ) -> None:
@@ -164,6 +166,7 @@ class PointHistory:
             self._block,
             by_stamp=by_stamp,
             conditional=conditional,
+            computed=computed,
             spacing=spacing,
             reach=reach_of(made),
         )
@@ -316,7 +319,7 @@ class PointHistory:
             np.ascontiguousarray(placed["offset"]),
             held,
         )
-        self.chunked.update(new, removed, admitted.revised)
+        self.chunked.update(new, removed, admitted.revised, admitted.rows)
         self._clear_pool()
         self._forget_texts()
 
@@ -478,8 +481,9 @@ class PointHistory:
             head = json.loads(text)
             if head["plan"] != self.plan.digest().hex():
                 raise SnapshotError("the snapshot is of other policies")
-            self._admission.restore(admitted)
+            # arguments that are computed again find their texts
             restore_texts(self.plan.texts, texts)
+            self._admission.restore(admitted)
             block = self._block()
             points_of_bytes(block, points)
             points_of_bytes(self._pool, pool)

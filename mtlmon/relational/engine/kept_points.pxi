@@ -41,6 +41,37 @@ def choose_points(
             add_point_of(target, source, source.next + chosen[k], by_stamp)
 
 
+def join_points(
+    PointBlock target not None, PointBlock source not None, PointBlock more not None, places
+):
+    """Add the time-points of a block to another one, with rows of time-points of a third one.
+
+    target: the block that gets them.
+    source: the block that has the time-points.
+    more: the block that has more rows of some of them.
+    places: a contiguous array of uint32: for each time-point of the source, the one of `more` whose
+        rows it gets, or the number of these if it gets none.
+    """
+    cdef Memory memory = Memory(places, sizeof(uint32_t), source.point_count - source.next)
+    cdef const uint32_t *chosen = <const uint32_t *> memory.buffer.buf
+    cdef size_t k, place, other
+    if target is source or target is more or not (
+        target.atom_count == source.atom_count == more.atom_count
+    ):
+        raise ValueError("expected other blocks with the same atoms")
+    for k in range(target.atom_count):
+        if not target.widths[k] == source.widths[k] == more.widths[k]:
+            raise ValueError(f"atom {k} has another number of arguments")
+    for k in range(source.point_count - source.next):
+        place = source.next + k
+        other = more.next + chosen[k]
+        add_point_of(target, source, place, False)
+        if other < more.point_count:
+            if more.points[other].time_stamp != source.points[place].time_stamp:
+                raise ValueError("a time-point of another time")
+            add_point_of(target, more, other, True)
+
+
 cdef int add_point_of(
     PointBlock target, PointBlock source, size_t place, bint by_stamp
 ) except -1 nogil:

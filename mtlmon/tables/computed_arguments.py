@@ -1,0 +1,126 @@
+"""The rows of atoms whose arguments depend on other rows, where these come late.
+
+The values of arguments are computed where atoms of rows are, so a row that is computed again has
+its arguments made again. Then its time-point has other rows.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mtlmon.policy.predicates.time_points import ROWS
+from mtlmon.relational.atoms import named_rows
+from mtlmon.relational.correcting.chunks import ComputedRows
+from mtlmon.relational.native import PointBlock, choose_points
+from mtlmon.syntax.printer import name_of_rows
+from mtlmon.tables.relations import RelationRows, TableAtom
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+    from mtlmon.policy.predicates.time_points import When
+    from mtlmon.relational.correcting.chunks import Name
+    from mtlmon.relational.plan import Plan
+    from mtlmon.streams.late_ticks import TickRows
+    from mtlmon.streams.named_rows import Names
+
+__all__ = ["ComputedArguments"]
+
+
+class ComputedArguments:
+    """Makes the rows of such atoms, from what is computed at rows.
+
+    Args:
+        made: the plan of the policies.
+        conditions: for each of these atoms, the name under which its condition is shown.
+        arguments: for each, the names under which its arguments are shown.
+
+    Attributes:
+        atoms: the numbers of the atoms in the plan.
+    """
+
+    def __init__(
+        self, made: Plan, conditions: Mapping[str, str], arguments: Mapping[str, Sequence[str]]
+    ) -> None:
+        self._made = made
+        self._conditions = conditions
+        self._atoms = []
+        numbers = []
+        for number, (name_of_types, kinds) in enumerate(named_rows(made)):
+            name = name_of_rows(name_of_types)
+            own: str | None = name
+            if name in conditions:
+                numbers.append(number)
+            else:
+                own = None
+            values = zip(arguments[name], kinds, strict=True) if own is not None else ()
+            self._atoms.append(TableAtom(own, tuple(values)))
+        self.atoms = tuple(numbers)
+        # the time-points of the rows that were computed last, and their places there
+        self._points = self._block()
+        self._places: dict[Name, int] = {}
+
+    def _block(self) -> PointBlock:
+        return PointBlock(array("I", self._made.atoms))
+
+    def add(
+        self,
+        when: When,
+        names: Names | TickRows,
+        atoms: Sequence[str],
+        held: NDArray[np.bool_],
+        shown: Mapping[str, pa.Array],
+    ) -> None:
+        """Make the rows of atoms at rows of the log; the arguments are those of a `ValueTaker`."""
+        if when != ROWS or not len(held):
+            return
+        block = self._block()
+        rows = RelationRows(self._atoms, block, self._made.texts)
+        rows.load(_Shown(names.time_stamps, self._conditions, shown))  # type: ignore[arg-type]
+        while rows.read():
+            pass
+        first = len(self._points)
+        choose_points(self._points, block, np.arange(len(block), dtype=np.uint32))
+        own = zip(names.time_stamps.tolist(), names.offsets.tolist(), strict=True)
+        # the values that are computed last are those that hold
+        self._places |= {name: first + place for place, name in enumerate(own)}
+
+    def taken(self) -> ComputedRows:
+        """Return the rows that were made since the last call, and forget them."""
+        found = ComputedRows(self._places, self._points)
+        self._places, self._points = {}, self._block()
+        return found
+
+
+class _Shown:
+    """Values at rows in the place of a batch."""
+
+    def __init__(
+        self,
+        time_stamps: NDArray[np.int64],
+        conditions: Mapping[str, str],
+        shown: Mapping[str, pa.Array],
+    ) -> None:
+        self.time_stamps = time_stamps
+        self.atoms = tuple(conditions)
+        self._shown = shown
+        self._letters = np.zeros((len(time_stamps), len(conditions) // 64 + 1), np.uint64)
+        for number, name in enumerate(conditions.values()):
+            # null is not true
+            holds = shown[name].fill_null(False).to_numpy(zero_copy_only=False).astype(np.uint64)
+            self._letters[:, number // 64] |= holds << np.uint64(number % 64)
+
+    def __len__(self) -> int:
+        return len(self.time_stamps)
+
+    def letters_of(self, partition: int) -> NDArray[np.uint64]:
+        return self._letters
+
+    def shown_of(self, partition: int) -> Mapping[str, pa.Array]:
+        return self._shown
