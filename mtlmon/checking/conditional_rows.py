@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 
 from mtlmon.relational.correcting.admission import Admitted
 from mtlmon.relational.correcting.chunks import RevisedPoints
+from mtlmon.support.snapshot_parts import joined_parts, split_parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Sequence
-    from typing import Any, Literal
+    from typing import Any, Literal, Protocol
 
     import numpy as np
     import pyarrow as pa
@@ -25,6 +26,16 @@ if TYPE_CHECKING:
     from mtlmon.history.following import LeadingHistory
     from mtlmon.relational.correcting.chunks import ComputedRows
     from mtlmon.relational.native import PointBlock
+
+    class Arguments(Protocol):
+        """Makes the rows of atoms with arguments that are computed."""
+
+        @property
+        def left_out_count(self) -> int: ...
+        def taken(self, bound: int, /) -> ComputedRows: ...
+        def snapshot(self) -> bytes: ...
+        def restore(self, snapshot: bytes, /) -> None: ...
+
 
 __all__ = ["ConditionalRows"]
 
@@ -38,8 +49,7 @@ class ConditionalRows:
         late: computes the atoms; it has no others, and its log is one trace.
         inputs: returns the columns that streams read of a batch.
         marked: the numbers of atoms without arguments whose rows are added here.
-        computed: returns the rows of atoms whose arguments were computed last; None if there are no
-            such atoms.
+        computed: makes the rows of atoms with arguments that are computed; None if there are none.
     """
 
     def __init__(
@@ -47,7 +57,7 @@ class ConditionalRows:
         late: LatePartition,
         inputs: Callable[[Any], pa.RecordBatch | None],
         marked: Sequence[int] = (),
-        computed: Callable[[], ComputedRows] | None = None,
+        computed: Arguments | None = None,
     ) -> None:
         self._computed = computed
         self._late = late
@@ -99,7 +109,9 @@ class ConditionalRows:
         stays = flags == 0
         columns = (names.time_stamps[stays].tolist(), names.offsets[stays].tolist())
         changed = RevisedPoints(list(zip(*columns, strict=True)), revised[stays])
-        rows = None if self._computed is None else self._computed()
+        rows = None
+        if self._computed is not None:
+            rows = self._computed.taken(self.leader.admits_from() or 0)
         return Admitted(self._late.found, held, changed, rows)
 
     @property
@@ -109,13 +121,21 @@ class ConditionalRows:
 
     def snapshot(self) -> bytes:
         """Do what `Admission` says."""
-        return self._late.snapshot() if self._has_begun else b""
+        late = self._late.snapshot() if self._has_begun else b""
+        return late if self._computed is None else joined_parts([late, self._computed.snapshot()])
 
     def restore(self, snapshot: bytes) -> None:
         """Do what `Admission` says."""
+        computed = b""
+        if self._computed is not None:
+            snapshot, computed = split_parts(snapshot)
         self._has_begun = bool(snapshot)
         if snapshot:
             self._late.restore(snapshot)
         if self._computed is not None:
-            # what is computed again is known
-            self._computed()
+            self._computed.restore(computed)
+
+    @property
+    def left_out(self) -> int:
+        """How many rows of computed atoms are left out, as an argument has no value."""
+        return 0 if self._computed is None else self._computed.left_out_count

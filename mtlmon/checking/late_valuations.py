@@ -361,6 +361,12 @@ class ValuationCheck:
         ]
 
     @property
+    def left_out(self) -> int:
+        """How many rows atoms lack, as an argument has no value."""
+        of_rows = 0 if self.rows is None else self.rows.left_out
+        return of_rows + (0 if self.conditional is None else self.conditional.left_out)
+
+    @property
     def event_count(self) -> int:
         """How many events have been taken in, less those that were taken back."""
         return 0 if self._history is None else self._history.leader.counters["events"]

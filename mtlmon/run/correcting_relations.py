@@ -335,9 +335,7 @@ class LateRelations:
                 taker=computed,
             )
             marked = conditional if conditions.marked else ()
-            check.conditional = ConditionalRows(
-                late, conditions.inputs, marked, None if computed is None else computed.taken
-            )
+            check.conditional = ConditionalRows(late, conditions.inputs, marked, computed)
         history = PointHistory(
             made,
             lateness=bounds.lateness,

@@ -317,8 +317,8 @@ class LateWork(EventWork):
         if self.is_complete:
             self.note_open_first()
         answers = self.check.answers
-        if answers is not None and answers.rows is not None and answers.rows.left_out:
-            rows = plural(answers.rows.left_out, "row")
+        if answers is not None and answers.left_out:
+            rows = plural(answers.left_out, "row")
             self.options.host.note(
                 f"left out {rows} of atoms, because an argument is null or not a number"
             )

@@ -6,6 +6,7 @@ its arguments made again. Then its time-point has other rows.
 
 from __future__ import annotations
 
+import json
 from array import array
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ from mtlmon.relational.atoms import named_rows
 from mtlmon.relational.correcting.chunks import ComputedRows
 from mtlmon.relational.native import PointBlock, choose_points
 from mtlmon.syntax.printer import name_of_rows
-from mtlmon.tables.relations import RelationRows, TableAtom
+from mtlmon.tables.relations import RelationRows, TableAtom, have_values
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -43,6 +44,8 @@ class ComputedArguments:
 
     Attributes:
         atoms: the numbers of the atoms in the plan.
+        left_out_before: how many rows such atoms lack for good, as an argument has no value.
+        left_out: for the other time-points at which atoms lack rows, how many.
     """
 
     def __init__(
@@ -62,6 +65,9 @@ class ComputedArguments:
             values = zip(arguments[name], kinds, strict=True) if own is not None else ()
             self._atoms.append(TableAtom(own, tuple(values)))
         self.atoms = tuple(numbers)
+        self._arguments = arguments
+        self.left_out_before = 0
+        self.left_out: dict[Name, int] = {}
         # the time-points of the rows that were computed last, and their places there
         self._points = self._block()
         self._places: dict[Name, int] = {}
@@ -87,15 +93,56 @@ class ComputedArguments:
             pass
         first = len(self._points)
         choose_points(self._points, block, np.arange(len(block), dtype=np.uint32))
-        own = zip(names.time_stamps.tolist(), names.offsets.tolist(), strict=True)
+        named = zip(names.time_stamps.tolist(), names.offsets.tolist(), strict=True)
+        own: list[Name] = [(time_stamp, offset) for time_stamp, offset in named]
         # the values that are computed last are those that hold
         self._places |= {name: first + place for place, name in enumerate(own)}
+        self._note_left_out(own, shown)
 
-    def taken(self) -> ComputedRows:
-        """Return the rows that were made since the last call, and forget them."""
+    def _note_left_out(self, names: Sequence[Name], shown: Mapping[str, pa.Array]) -> None:
+        """Count the rows that atoms lack at time-points."""
+        lacking = np.zeros(len(names), np.int64)
+        for atom, arguments in self._arguments.items():
+            holds = _holds(shown[self._conditions[atom]])
+            lacking += holds & ~have_values(atom, [shown[one] for one in arguments], len(names))
+        for name, count in zip(names, lacking.tolist(), strict=True):
+            if count:
+                self.left_out[name] = count
+            else:
+                self.left_out.pop(name, None)
+
+    @property
+    def left_out_count(self) -> int:
+        """How many rows atoms lack now, as an argument has no value."""
+        return self.left_out_before + sum(self.left_out.values())
+
+    def taken(self, bound: int) -> ComputedRows:
+        """Return the rows that were made since the last call, and forget them.
+
+        Args:
+            bound: rows below this time are not computed again.
+        """
+        for name in [one for one in self.left_out if one[0] < bound]:
+            self.left_out_before += self.left_out.pop(name)
         found = ComputedRows(self._places, self._points)
         self._places, self._points = {}, self._block()
         return found
+
+    def snapshot(self) -> bytes:
+        """Return what is counted as bytes for `restore`."""
+        names = [[*name, count] for name, count in self.left_out.items()]
+        return json.dumps([self.left_out_before, names]).encode()
+
+    def restore(self, snapshot: bytes) -> None:
+        """Go on from a snapshot.
+
+        Raises:
+            ValueError, TypeError: the bytes are damaged.
+        """
+        # what was computed again since then is known
+        self.taken(0)
+        self.left_out_before, names = json.loads(snapshot)
+        self.left_out = {(time, offset): count for time, offset, count in names}
 
 
 class _Shown:
@@ -112,8 +159,7 @@ class _Shown:
         self._shown = shown
         self._letters = np.zeros((len(time_stamps), len(conditions) // 64 + 1), np.uint64)
         for number, name in enumerate(conditions.values()):
-            # null is not true
-            holds = shown[name].fill_null(False).to_numpy(zero_copy_only=False).astype(np.uint64)
+            holds = _holds(shown[name]).astype(np.uint64)
             self._letters[:, number // 64] |= holds << np.uint64(number % 64)
 
     def __len__(self) -> int:
@@ -124,3 +170,9 @@ class _Shown:
 
     def shown_of(self, partition: int) -> Mapping[str, pa.Array]:
         return self._shown
+
+
+def _holds(condition: pa.Array) -> NDArray[np.bool_]:
+    """Where a condition is true; null is not."""
+    held: NDArray[np.bool_] = condition.fill_null(False).to_numpy(zero_copy_only=False)
+    return held
