@@ -12,7 +12,7 @@ from mtlmon.checking.row_files import RowFile, RowPlace
 from mtlmon.relational.cells import valuation, values_of
 from mtlmon.relational.reasons import Explainer, Violation, explanation_text
 from mtlmon.relational.reasons.evidence import LISTED as LISTED_ROWS
-from mtlmon.relational.running import HOLDS
+from mtlmon.relational.running import HOLDS, HOLDS_FOR
 from mtlmon.run.elapsed import Elapsed
 from mtlmon.run.explaining import is_json
 from mtlmon.run.failure import RunError
@@ -127,7 +127,7 @@ class RelationFindings:
         for answer in answers.take():
             answers.add(*answer)
             policy, kind, time_stamp, offset, point, cells = answer
-            if kind == HOLDS or not self.are_violations[policy]:
+            if kind in (HOLDS, HOLDS_FOR) or not self.are_violations[policy]:
                 continue
             self.totals[policy] += 1
             if point != self.last[policy]:

@@ -245,3 +245,15 @@ def test_text_logs_are_explained_without_pyarrow(log: Path, text: str) -> None:
         assert done.stdout.endswith("50:0 true\n")
         assert "internal fault" not in done.stderr
         assert done.stderr.count("├─ ✓") == (3 if option == ["--explain"] else 0)
+
+
+def test_keys_that_nothing_violates_are_no_violations(tmp_path: Path) -> None:
+    """With `--verdicts all` they are answered, and a report does not count them."""
+    rules, log, page = (tmp_path / name for name in ("p.mtl", "log.csv", "page.html"))
+    rules.write_text("key k\natom pa(k) = p\npolicy a: FORALL x. pa(x) IMPLIES ONCE[1,6] pa(x)\n")
+    log.write_text("ts,k,p\n1,a,true\n2,b,false\n2,a,true\n")
+    done = run("--explain", "--verdicts", "all", "--report", str(page), str(rules), str(log))
+    assert done.output.splitlines() == ["a\ta\t1:0 false (x=a)", "a\tb\t2:0 true", "a\ta\t2:0 true"]
+    assert done.errors.count("violates") == 1
+    assert "k = a, x = a" in done.errors
+    assert re.findall(r"([\d,]+) violations?\b", page.read_text())[0] == "1"
