@@ -22,6 +22,7 @@ from tests.cli.late_runs import HEADER, History, history_of, rows_of
 from tests.cli.process import Ended
 from tests.cli.test_lateness_report import listed_messages
 from tests.doors import checking_late_messages as late_messages
+from tests.doors import checking_late_origins as late_origins
 from tests.doors import checking_text_logs as lines
 from tests.doors import formats_rows as blocks
 
@@ -266,11 +267,12 @@ def test_the_first_violation_has_its_last_message(tmp_path: Path, command: Comma
     assert (json.loads(line)["time"], json.loads(line)["message"]) == (5, "8 at 5")
 
 
-def test_a_message_stays_until_all_policies_are_final(
+def test_messages_and_rows_stay_until_all_policies_are_final(
     tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The violation of `a` at 1 is the first one as soon as `b` is decided there, long after."""
     monkeypatch.setattr(late_messages, "_SPARE_MESSAGES", 0)
+    monkeypatch.setattr(late_origins, "_SPARE_ROWS", 0)
     monkeypatch.setattr(blocks, "BLOCK_BYTES", 20)
     monkeypatch.setattr(blocks, "FIRST_BLOCK_BYTES", 20)
     policies, log = tmp_path / "p.mtl", tmp_path / "log.csv"
@@ -280,9 +282,10 @@ def test_a_message_stays_until_all_policies_are_final(
     log.write_text(f"ts,p,q,v\n{rows}")
     for more in ("", answers):
         policies.write_text(text + more)
-        late = ["--lateness", 5, "--output-format", "jsonl", "--verdicts", "first"]
+        late = ["--lateness", 5, "--output-format", "jsonl", "--verdicts", "first", "--rows"]
         (line,) = command(*late, policies, log).output.splitlines()
-        assert (json.loads(line)["policy"], json.loads(line)["message"]) == ("a", "1")
+        found = json.loads(line)
+        assert (found["policy"], found["message"], found["row"]) == ("a", "1", 3)
 
 
 def test_a_report_has_messages_of_rows_that_were_corrected(
