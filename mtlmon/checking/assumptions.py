@@ -135,22 +135,29 @@ class AssumptionWatch:
             rows = "row" if rate.limit == 1 else "rows"
             yield _Excess(event, one, f"more than {rate.limit:,} {rows}{whose} {when}")
 
+    @property
+    def _assumed(self) -> list[object]:
+        return [[_shown(one) for one in self._all], [list(one) for one in self._partitions]]
+
     # ---- snapshots -------------------------------------------------------------------------
 
     def snapshot(self) -> bytes:
         """Return what has been counted as bytes for `restore`."""
         keys = [self._all.index(one) for one in self._keys]
         rates = [(self._all.index(one), rate.partition, rate.parts()) for one, rate in self._rates]
-        return json.dumps([self.broken, keys, rates]).encode()
+        return json.dumps([self._assumed, self.broken, keys, rates]).encode()
 
     def restore(self, snapshot: bytes) -> None:
-        """Go on from the snapshot of a watch with the same arguments.
+        """Go on from the snapshot of a watch; one with other assumptions is left alone.
 
         Raises:
             SnapshotError: the bytes are damaged.
         """
         try:
-            self.broken, keys, rates = json.loads(snapshot)
+            assumed, *counted = json.loads(snapshot)
+            if assumed != self._assumed:
+                return
+            self.broken, keys, rates = counted
             self._keys = [self._all[number] for number in keys]
             known = {(id(one), rate.partition): rate for one, rate in self._rates}
             self._rates = []

@@ -18,7 +18,7 @@ from mtlmon.run.report import (
     note_unit,
     table,
 )
-from mtlmon.run.snapshot_parts import JUDGES, damaged, joined_parts, split_parts
+from mtlmon.run.snapshot_parts import ASSUMING, JUDGES, damaged, joined_parts, split_parts
 from mtlmon.syntax.report import visible
 from mtlmon.text.byte_writer import ByteWriter
 
@@ -419,11 +419,12 @@ class PolicyWork(EventWork):
     def snapshot(self) -> bytes:
         """Return the states of the judges as bytes for `restore`."""
         parts = [judge.snapshot() for judge in self.judges]
-        if not self.others:
-            return parts[0]
         if self.first is not None:
             parts += [str(self.events_after_stop).encode(), self.first.snapshot()]
-        return joined_parts(JUDGES, parts)
+        of_judges = joined_parts(JUDGES, parts) if self.others else parts[0]
+        if self.assumptions is None:
+            return of_judges
+        return joined_parts(ASSUMING, [self.assumptions.snapshot(), of_judges])
 
     def restore(self, snapshot: bytes, output_size: int) -> None:
         """Continue from the snapshot of an earlier run that has written `output_size` bytes.
@@ -431,6 +432,11 @@ class PolicyWork(EventWork):
         Raises:
             SnapshotError: the snapshot is damaged, or belongs to other policies or options.
         """
+        if snapshot.startswith(ASSUMING):
+            # what is assumed may have changed: then it is counted from here on
+            assumed, snapshot = split_parts(snapshot, ASSUMING, 2)
+            if self.assumptions is not None:
+                self.assumptions.restore(assumed)
         count, parts = len(self.judges), [snapshot]
         if self.others:
             parts = split_parts(snapshot, JUDGES, count)
@@ -439,6 +445,7 @@ class PolicyWork(EventWork):
                 raise damaged()
         for judge, part in zip(self.judges, parts[:count], strict=True):
             judge.restore(part, output_size)
+        self.keys_forgotten = sum(judge.keys_forgotten for judge in self.judges)
         if self.first is not None:
             self.events_after_stop = int(parts[count])
             self.first.restore(parts[count + 1])

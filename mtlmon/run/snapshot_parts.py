@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 __all__ = [
+    "ASSUMING",
     "CORRECTED",
     "JUDGES",
     "POLICIES",
@@ -26,8 +27,9 @@ POLICIES = b"mtlmon policies\x02"
 RELATIONS = b"mtlmon relations\x03"
 JUDGES = b"mtlmon judges\x01"
 CORRECTED = b"mtlmon corrected\x04"
-"""What snapshots begin with: of policies without variables, of those with variables, of both, and
-of runs whose verdicts are corrected."""
+ASSUMING = b"mtlmon assuming\x01"
+"""What snapshots begin with: of policies without variables, of those with variables, of both, of
+runs whose verdicts are corrected, and of one of the first three whose file has assumptions."""
 
 _RUNS = {
     POLICIES: "a run without policies with variables",
