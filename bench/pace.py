@@ -54,7 +54,8 @@ def measured(mode: str, formula: str, log: Path, seconds: float) -> Pace:
         arguments,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        text=True,
+        # no more than the first line is read before the others
+        bufsize=0,
         cwd=ROOT,
         env=environment(),
     ) as process:
@@ -67,7 +68,7 @@ def measured(mode: str, formula: str, log: Path, seconds: float) -> Pace:
             output, _ = process.communicate()
         else:
             if process.returncode:
-                raise BenchmarkError(f"{' '.join(arguments)}\n{errors}")
+                raise BenchmarkError(f"{' '.join(arguments)}\n{errors.decode()}")
     lines = output.splitlines()
     if not lines:
         return Pace(0, seconds, seconds)

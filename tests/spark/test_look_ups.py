@@ -537,7 +537,7 @@ def test_relations_that_need_the_whole_log(
     declared = "unit s\n"
     for name in ("cut", "parts", "pieces"):
         path = tmp_path / f"{name}.parquet"
-        pq.write_table(query(policies, name, table), path)
+        pq.write_table(query(policies, name, table).to_arrow(), path)
         declared += f'relation {name} = table "{name}.parquet" valid [start, end)\n'
     (tmp_path / "known.mtl").write_text(
         declared + ON_WHOLE.replace("cut[road]", "cut[road = road]")

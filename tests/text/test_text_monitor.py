@@ -15,6 +15,12 @@ UNTIL = "p UNTIL[0,5] q"
 LOG = b"@1 p\n@1 p\n@1\n@2 p\n@3 q\n@4 p\n@4 p\n@5\n@11\n@12 p\n"
 
 
+def run(text: TextMonitor) -> None:
+    """Process all that is loaded; a call may end earlier, after some time, too."""
+    while text.run():
+        pass
+
+
 def monitored(
     formula: str,
     log: bytes,
@@ -81,10 +87,10 @@ def test_first_waits_for_what_is_open_before_it() -> None:
     formula = "NOT bad AND EVENTUALLY[0,5] q"
     text = TextMonitor(Monitor(formula), verdicts="first")
     text.load(log)
-    assert not text.run()
+    run(text)
     assert state(text) == (False, ((1, 1), (1, 0)))
     text.load(b"@3 q\n@4 bad\n")
-    assert not text.run()
+    run(text)
     assert state(text) == (True, None)
     assert text.writer.take() == b"1:1 false\n"
     # what follows is not read
@@ -149,7 +155,7 @@ def test_what_was_earned_before_a_bad_line_is_there() -> None:
     text = TextMonitor(Monitor("p"), path="a.log")
     text.load(b"@1 p\n@2\n@x\n@3\n")
     with pytest.raises(LogError, match=r"^a.log:3:2: "):
-        text.run()
+        run(text)
     text.unload()
     assert text.writer.take() == b"1:0 true\n2:0 false\n"
 
@@ -165,7 +171,7 @@ def test_nothing_is_read_after_a_bad_line(keeps_block: bool) -> None:
     if not keeps_block:
         del blocks
     with pytest.raises(LogError) as first:
-        text.run()
+        run(text)
     assert text.writer.take() == b"1:0 true\n"
     assert len(events.read()[0]) == 8
     for end in (False, True):
@@ -193,7 +199,7 @@ def test_run_returns_when_output_waits() -> None:
 def test_flush_writes_to_a_file(tmp_path: Path) -> None:
     text = TextMonitor(Monitor("p"))
     text.load(b"@1\n" * 50)
-    text.run()
+    run(text)
     assert len(text.writer) > 0
     with (tmp_path / "out").open("wb") as file:
         text.writer.flush(file.fileno())
@@ -206,7 +212,7 @@ def test_flush_writes_to_a_file(tmp_path: Path) -> None:
 
 def flush_to_nowhere(text: TextMonitor) -> None:
     text.load(b"@1\n")
-    text.run()
+    run(text)
     text.writer.flush(-1)
 
 
@@ -262,7 +268,7 @@ def test_a_batch_is_used_up_before_the_next_one() -> None:
     text.load_ahead(b"@1 p\n@2\n@3\n@4\n")
     assert not text.scan_ahead(first)
     text.take(first)
-    assert not text.run()
+    run(text)
     assert text.is_stopped
     with pytest.raises(MtlmonError, match="events are left in the last batch: run first"):
         text.take(second)
@@ -281,6 +287,6 @@ def test_an_error_ahead() -> None:
     assert text.scanner.failure is not None
     text.take(batch)
     with pytest.raises(LogError, match="log:3:2: time-stamp 1 is below the one before it, 2"):
-        text.run()
+        run(text)
     assert text.writer.take() == b"1:0 true\n2:0 false\n"
     assert not text.is_settled
