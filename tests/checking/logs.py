@@ -222,15 +222,17 @@ def expected_lines(
     for key in keys:
         for number in range(len(formulas)):
             monitor = monitors[key, number][0]
-            verdicts = monitor.advance(clock) if clock is not None else []
             end = end_time
             if end_time == "last":
                 end = clock
             if isinstance(end, int) and clock is not None and end < clock:
                 end = None
-            if isinstance(end, int):
-                verdicts += monitor.advance(end + 1) if end < 2**63 - 1 else []
-            elif end == "inf":
-                verdicts += monitor.finish("inf")
+            # what the end decides has its value, and is no equivalence first
+            if end == "inf":
+                verdicts = monitor.finish("inf")
+            elif isinstance(end, int) and end < 2**63 - 1:
+                verdicts = monitor.advance(end + 1)
+            else:
+                verdicts = monitor.advance(clock) if clock is not None else []
             emit(key, number, sorted(verdicts, key=lambda one: (one.time_stamp, one.offset)))
     return lines

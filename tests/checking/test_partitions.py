@@ -208,11 +208,11 @@ def expected_lines(
     for number, trace in all_traces():
         assert clock is not None
         monitor = monitors[number, trace][0]
-        verdicts = monitor.advance(clock)
+        # what the end decides has its value, and is no equivalence first
         if end_time == "inf":
-            verdicts += monitor.finish("inf")
-        elif end_time == "last":
-            verdicts += monitor.advance(clock + 1)
+            verdicts = monitor.finish("inf")
+        else:
+            verdicts = monitor.advance(clock + 1 if end_time == "last" else clock)
         emit(number, trace, sorted(verdicts, key=lambda one: (one.time_stamp, one.offset)))
     return lines
 
