@@ -9,14 +9,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mtlmon.arrays.native import KeyTable
+from mtlmon.arrays.plain_arrays import boolean_array, number_array
 from mtlmon.arrays.texts import text_cells
 from mtlmon.policy.predicates import kinds
 from mtlmon.policy.predicates.columns import column_type
 from mtlmon.policy.predicates.numbers import to_floats
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from numpy.typing import NDArray
 
     from mtlmon.policy.predicates.kinds import Kind
@@ -138,28 +137,15 @@ def from_cells(cells: Cells, validity: Mask, kind: Kind, texts: Texts) -> pa.Arr
     if kind.name == "null":
         return pa.nulls(len(cells))
     if kind.name == "boolean":
-        return _column(pa.bool_(), _bits(cells), validity)
-    values = _column(pa.float64() if kind.name == "float" else pa.int64(), cells, validity)
+        return boolean_array(cells != 0, validity)
+    if kind.name == "float":
+        return number_array(cells.view(np.float64), validity)
+    values = number_array(cells, validity)
     if kind.name == "time":
         if kind.is_date:
             values = values.cast(pa.int32())
         return values.view(column_type(kind))
     return values
-
-
-def _column(type: pa.DataType, values: NDArray[Any], validity: Mask) -> pa.Array:
-    """The column with a buffer of values.
-
-    PERF: `pa.array` looks whether an array of numpy is a masked one, and so imports what these
-    need, which takes 6 ms.
-    """
-    nulls = None if validity.all() else pa.py_buffer(_bits(validity))
-    return pa.Array.from_buffers(type, len(validity), [nulls, pa.py_buffer(values)])
-
-
-def _bits(values: NDArray[Any]) -> NDArray[np.uint8]:
-    """A bit for each value, as Arrow has them: whether it is not 0."""
-    return np.packbits(values != 0, bitorder="little")
 
 
 def _numbers(values: pa.Array) -> NDArray[np.int64]:

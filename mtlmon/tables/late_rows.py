@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from mtlmon.arrays.plain_arrays import number_array
 from mtlmon.errors import MtlmonError, TableError
 from mtlmon.syntax.bounds import UNITS
-from mtlmon.tables.columns.plain_arrays import integer_array
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,7 +60,7 @@ class LateRows:
         if self._write is None:
             return
         if block.text_of is None:
-            cells = rows.batch.take(integer_array(places)).to_pylist()
+            cells = rows.batch.take(number_array(places)).to_pylist()
             texts = [json.dumps(row, default=str, ensure_ascii=False).encode() for row in cells]
         else:
             texts = [block.text_of(rows.place(place)).strip(b"\r\n") for place in places.tolist()]

@@ -22,12 +22,12 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 import pyarrow as pa
 
+from mtlmon.arrays.plain_arrays import number_array
 from mtlmon.checking.sources import Pause
 from mtlmon.errors import MtlmonError
 from mtlmon.support.snapshot_parts import joined_parts, split_parts
 from mtlmon.tables.columns.concatenation import concatenated
 from mtlmon.tables.columns.letters import Letters
-from mtlmon.tables.columns.plain_arrays import integer_array
 from mtlmon.tables.columns.usable import (
     PLACE_COLUMNS,
     SortedBlock,
@@ -328,7 +328,7 @@ class RowOrder:
             ) from None
         # PERF: to take rows out of several chunks needs a tenth more time.
         (batch,) = table.combine_chunks().to_batches()
-        batch = batch.take(integer_array(order))
+        batch = batch.take(number_array(order))
         block = SortedBlock(batch, parts[0].block.path, 1, None)
         rows = UsableRows(block, stamps.take(order), rests)
         rows.letters = Letters(words.take(order, axis=0), {})

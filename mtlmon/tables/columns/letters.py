@@ -10,12 +10,12 @@ import pyarrow.compute as pc
 
 from mtlmon.arrays.canonical import canonical_texts, is_number
 from mtlmon.arrays.native import EventColumns
+from mtlmon.arrays.plain_arrays import boolean_array
 from mtlmon.arrays.texts import text_cells
 from mtlmon.errors import MtlmonError
 from mtlmon.policy import compile_predicates
 from mtlmon.policy.predicates.environment import NOTHING, TIME_STAMPS, UTC, Environment
 from mtlmon.tables.columns.arrow_text import is_text, list_offsets, text_array
-from mtlmon.tables.columns.plain_arrays import boolean_array
 from mtlmon.tables.formats.schemas import FALSE_TEXTS, TRUE_TEXTS
 from mtlmon.tables.native import EventNames
 

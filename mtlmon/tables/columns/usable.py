@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from mtlmon.arrays.plain_arrays import boolean_array, number_array, repeated_text
 from mtlmon.errors import MtlmonError, PolicyError, RowError, TableError, TickError
 from mtlmon.support.option_names import order_advice
 from mtlmon.tables.columns.arrow_text import shown_value
 from mtlmon.tables.columns.letters import Letters
-from mtlmon.tables.columns.plain_arrays import boolean_array, integer_array, repeated_text
 from mtlmon.tables.columns.times import MISSING
 from mtlmon.tables.formats.blocks import Block
 
@@ -157,10 +157,10 @@ def with_places(rows: UsableRows) -> pa.RecordBatch:
     numbers = rows.number_array
     lines = pa.nulls(count, pa.int64())
     if block.line_of is not None and count:
-        lines = integer_array(lines_of(rows))
+        lines = number_array(lines_of(rows))
     paths = repeated_text(block.path, count)
     batch = rows.batch
-    for name, column in ((_PATH, paths), (_ROW, integer_array(numbers)), (_LINE, lines)):
+    for name, column in ((_PATH, paths), (_ROW, number_array(numbers)), (_LINE, lines)):
         batch = batch.append_column(name, column)
     return batch
 
@@ -196,13 +196,13 @@ _STAMPS, _RESTS, _WORD = "\0stamp", "\0rest", "\0word"
 def rows_as_bytes(rows: UsableRows, atom_count: int) -> bytes:
     """Return rows as bytes for `rows_of_bytes`; `atom_count` is the number of atoms of letters."""
     batch = rows.batch if isinstance(rows.block, SortedBlock) else with_places(rows)
-    batch = batch.append_column(_STAMPS, integer_array(rows.time_stamps))
+    batch = batch.append_column(_STAMPS, number_array(rows.time_stamps))
     if rows.rests is not None:
-        batch = batch.append_column(_RESTS, integer_array(rows.rests))
+        batch = batch.append_column(_RESTS, number_array(rows.rests))
     words = rows.letters.words(len(rows.time_stamps), atom_count)
     for place in range(words.shape[1]):
         word = np.ascontiguousarray(words[:, place]).view(np.int64)
-        batch = batch.append_column(f"{_WORD}{place}", integer_array(word))
+        batch = batch.append_column(f"{_WORD}{place}", number_array(word))
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
