@@ -18,16 +18,14 @@ from mtlmon.support.snapshot_parts import damaged
 from mtlmon.verdicts.arrays import FALSE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
-    import pyarrow as pa
     from numpy.typing import NDArray
 
     from mtlmon.policy import Policy
     from mtlmon.policy.messages import ShownMessage
     from mtlmon.policy.predicates.time_points import When
-    from mtlmon.streams.late_ticks import TickRows
-    from mtlmon.streams.named_rows import Names
+    from mtlmon.streams.late_computing import Computed
 
     # policy, number of the trace, time-stamp, and offset
     Name = tuple[int, int, int, int]
@@ -197,23 +195,9 @@ class PartitionMessages:
         self._messages = messages
         self._note = note
 
-    def add(
-        self,
-        when: When,
-        names: Names | TickRows,
-        atoms: Sequence[str],
-        held: NDArray[np.bool_],
-        shown: Mapping[str, pa.Array],
-    ) -> None:
-        """Make the messages of rows or ticks that can violate their policies.
-
-        Args:
-            when: what they are.
-            names: have their names.
-            atoms: the names of the columns of `held`.
-            held: which atoms hold.
-            shown: the values at them, by their names in `PolicyFile.shown`.
-        """
+    def add(self, computed: Computed) -> None:
+        """Make the messages of rows or ticks that can violate their policies."""
+        when, names, atoms, held, shown = computed
         for policy, own, atom, message in self._messages:
             if own != when or not len(held):
                 continue

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -27,30 +27,32 @@ if TYPE_CHECKING:
     class ValueTaker(Protocol):
         """Takes the values to show at rows and ticks, as messages and arguments of atoms."""
 
-        def add(
-            self,
-            when: When,
-            names: Names | TickRows,
-            atoms: Sequence[str],
-            held: NDArray[np.bool_],
-            shown: Mapping[str, pa.Array],
-            /,
-        ) -> None:
-            """Take the values at rows or ticks with these names.
-
-            Args:
-                when: what they are.
-                names: have their names.
-                atoms: the names of the columns of `held`.
-                held: which atoms hold.
-                shown: the values at them, by their names in `PolicyFile.shown`.
-            """
+        def add(self, computed: Computed, /) -> None:
+            """Take those of rows or ticks that were computed, perhaps again."""
 
 
-__all__ = ["Computer"]
+__all__ = ["Computed", "Computer"]
 
 # About how many ticks are computed at once.
 _MOST_TICKS = 1 << 17
+
+
+class Computed(NamedTuple):
+    """What was computed at rows or ticks.
+
+    Attributes:
+        when: which ones they are.
+        names: have their names.
+        atoms: the names of the columns of `held`.
+        held: which atoms hold.
+        shown: the values to show, by their names in `PolicyFile.shown`.
+    """
+
+    when: When
+    names: Names | TickRows
+    atoms: Sequence[str]
+    held: NDArray[np.bool_]
+    shown: Mapping[str, pa.Array]
 
 
 class Computer:
@@ -156,7 +158,7 @@ class Computer:
                 if rows is not None and first < last:
                     own = rows.between(first, last).names
                     values = shown.get(ROWS, {})
-                    self._taker.add(ROWS, own, self._atoms, held[first:last], values)
+                    self._taker.add(Computed(ROWS, own, self._atoms, held[first:last], values))
             first = last
             if first == len(stamps) and not self._has_more(until):
                 break
@@ -165,15 +167,15 @@ class Computer:
             for period, atoms in self.tick_atoms.items()
         }
 
-    def tell_ticks(self, ticks: TickSets) -> None:
-        """Tell the values at the ticks that were computed last, which have their names now."""
+    def emit_tick_values(self, ticks: TickSets) -> None:
+        """Hand over the values at the ticks that were computed last, which have their names now."""
         if self._taker is None:
             return
         for when, own in ticks.items():
             parts = [shown.get(when, {}) for shown in self._shown]
             values = {name: pa.concat_arrays([one[name] for one in parts]) for name in parts[0]}
             names = self._streams.tick_names_of(self._partition)[when]
-            self._taker.add(when, own, names, own.held, values)
+            self._taker.add(Computed(when, own, names, own.held, values))
 
     def _next(
         self,

@@ -256,7 +256,7 @@ class WholeStates:
         for kind, queue in self._queues.items():
             waiting = queue if rows is None else queue.joined(Queue(*rows.names))
             ticks[kind], self._queues[kind] = waiting.named(ticks[kind])
-        self._computer.tell_ticks(ticks)
+        self._computer.emit_tick_values(ticks)
         return held, ticks
 
     def compare(self) -> None:

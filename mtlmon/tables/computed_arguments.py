@@ -25,11 +25,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from mtlmon.policy.predicates.time_points import When
     from mtlmon.relational.correcting.chunks import Name
     from mtlmon.relational.plan import Plan
-    from mtlmon.streams.late_ticks import TickRows
-    from mtlmon.streams.named_rows import Names
+    from mtlmon.streams.late_computing import Computed
 
 __all__ = ["ComputedArguments"]
 
@@ -57,13 +55,12 @@ class ComputedArguments:
         numbers = []
         for number, (name_of_types, kinds) in enumerate(named_rows(made)):
             name = name_of_rows(name_of_types)
-            own: str | None = name
             if name in conditions:
                 numbers.append(number)
+                values = tuple(zip(arguments[name], kinds, strict=True))
+                self._atoms.append(TableAtom(name, values))
             else:
-                own = None
-            values = zip(arguments[name], kinds, strict=True) if own is not None else ()
-            self._atoms.append(TableAtom(own, tuple(values)))
+                self._atoms.append(TableAtom(None, ()))
         self.atoms = tuple(numbers)
         self._arguments = arguments
         self.left_out_before = 0
@@ -75,15 +72,9 @@ class ComputedArguments:
     def _block(self) -> PointBlock:
         return PointBlock(array("I", self._made.atoms))
 
-    def add(
-        self,
-        when: When,
-        names: Names | TickRows,
-        atoms: Sequence[str],
-        held: NDArray[np.bool_],
-        shown: Mapping[str, pa.Array],
-    ) -> None:
-        """Make the rows of atoms at rows of the log; the arguments are those of a `ValueTaker`."""
+    def add(self, computed: Computed) -> None:
+        """Make the rows of atoms at rows of the log."""
+        when, names, _, held, shown = computed
         if when != ROWS or not len(held):
             return
         block = self._block()
