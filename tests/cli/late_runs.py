@@ -151,6 +151,17 @@ def unnumbered(lines: Sequence[str]) -> list[str]:
     return sorted(re.sub(r"(\d+):\d+( (?:true|false))", r"\1\2", line) for line in lines)
 
 
+def numbers_in_order(history: History) -> dict[tuple[str | None, int, int], int]:
+    """Return the numbers of rows by key, or None for all, time, and offset in the order of time."""
+    numbers: dict[tuple[str | None, int, int], int] = {}
+    counts: Counter[tuple[str | None, int]] = Counter()
+    for number, row in history.rows.items():
+        for key in (row.key, None):
+            numbers[key, row.ts, counts[key, row.ts]] = number
+            counts[key, row.ts] += 1
+    return numbers
+
+
 def renamed(lines: Sequence[str], history: History, whole: Sequence[str]) -> list[str]:
     """Verdicts of the rows in the order of time, with the names that these have where they came.
 
@@ -159,12 +170,7 @@ def renamed(lines: Sequence[str], history: History, whole: Sequence[str]) -> lis
         history: the rows.
         whole: the names of the policies that are over the log as a whole.
     """
-    numbers: dict[tuple[str | None, int, int], int] = {}
-    counts: Counter[tuple[str | None, int]] = Counter()
-    for number, row in history.rows.items():
-        for key in (row.key, None):
-            numbers[key, row.ts, counts[key, row.ts]] = number
-            counts[key, row.ts] += 1
+    numbers = numbers_in_order(history)
     found = []
     for line in lines:
         *fields, last = line.split("\t")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import random
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ import pytest
 pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
 
 import mtlmon
-from tests.cli.late_runs import HEADER, History, history_of, rows_of
+from tests.cli.late_runs import HEADER, History, history_of, numbers_in_order, rows_of
 from tests.cli.process import Ended
 from tests.cli.test_lateness_report import listed_messages
 from tests.doors import checking_late_messages as late_messages
@@ -145,12 +144,7 @@ class Runs:
             return found
         texts = [self.text(row.plain, row.line(has_values=False)) for row in rows]
         self.ordered.write_text(self.header + "".join(texts))
-        numbers: dict[tuple[str | None, int, int], int] = {}
-        counts: Counter[tuple[str | None, int]] = Counter()
-        for number, row in history.rows.items():
-            for key in (row.key, None):
-                numbers[key, row.ts, counts[key, row.ts]] = number
-                counts[key, row.ts] += 1
+        numbers = numbers_in_order(history)
         last = max(row.ts for row in rows)
         for names, time in (("ab", history.passed), ("t", history.now)):
             passed = ["--end-time", time - 1] if time > last else []
