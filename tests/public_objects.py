@@ -146,6 +146,7 @@ def history() -> mtlmon.History:
             ids=[source.choice([time, None])],
         )
     made.retract(id="later")
+    made.retract(30, [], key="a")
     return made
 
 

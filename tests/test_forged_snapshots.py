@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import random
 import struct
+import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -323,6 +324,46 @@ def test_forged_parts_of_a_history_of_relations(name: str) -> None:
     with pytest.raises(SnapshotError):
         made.restore(sealed(line, joined_parts(parts)))
     assert made.snapshot() == snapshot
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"awaited": [["later", [0]]]},
+        {"awaited": [["later", 10**6]]},
+        {"awaited_rows": [[0, 30, "00" * 8, None]]},
+        {"awaited_rows": [[0, 30, "00" * 8, 10**6]]},
+        {"awaited_rows": [[9, 30, "00" * 8, 29]]},
+        {"awaited_rows": [[0, "x", "00" * 8, 29]]},
+        {"awaited_rows": [[0, 30, "00", 29]]},
+    ],
+    ids=str,
+)
+def test_forged_retractions_that_wait(changes: dict[str, Any]) -> None:
+    """They came at a time that was there, and are of a trace and a letter of the history."""
+    case = CASES["History"]
+    snapshot = case.make().snapshot()
+    text, rest = split_head(snapshot)
+    head = json.loads(text)
+    assert all(len(head[name]) == 1 for name in changes)
+    made: Any = case.make()
+    made.restore(with_head(json.dumps(head).encode(), rest))
+    with pytest.raises(SnapshotError):
+        made.restore(with_head(json.dumps(head | changes).encode(), rest))
+    assert made.snapshot() == snapshot
+
+
+def split_head(snapshot: bytes) -> tuple[bytes, bytes]:
+    """What a snapshot of a history says in JSON, and the parts behind it."""
+    start = snapshot.index(b"\n") + 9
+    end = start + struct.unpack("<Q", snapshot[start - 8 : start])[0]
+    return snapshot[start:end], snapshot[end:-4]
+
+
+def with_head(text: bytes, rest: bytes) -> bytes:
+    """A snapshot of a history, with the digest that fits."""
+    body = b"mtlmon history 5\n" + struct.pack("<Q", len(text)) + text + rest
+    return body + struct.pack("<I", zlib.crc32(body))
 
 
 def test_forged_snapshots() -> None:

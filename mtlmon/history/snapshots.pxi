@@ -264,12 +264,27 @@ def retraction_parts(Histories histories not None):
 
 
 def add_retractions(Histories histories not None, list ids not None, list rows not None):
-    """Let retractions wait, as `retraction_parts` returns them."""
+    """Let retractions wait, as `retraction_parts` returns them, after `set_facts`.
+
+    Raises:
+        SnapshotError: they came later than the last row, or are of no trace or letter there is.
+    """
+    cdef uint64_t time_stamp, since
+    cdef uint32_t trace
+    cdef bytes letter
     cdef tuple key
     for name, since in ids:
+        if since > histories.now_of_all:
+            raise SnapshotError(_DAMAGED)
         histories.awaited[name] = since
-    for trace, time_stamp, letter, since in rows:
-        key = (trace, time_stamp, bytes.fromhex(letter))
+    for trace, time_stamp, text, since in rows:
+        letter = bytes.fromhex(text)
+        if (
+            since > histories.now_of_all or trace >= histories.trace_count
+            or len(letter) != histories.words * sizeof(uint64_t)
+        ):
+            raise SnapshotError(_DAMAGED)
+        key = (trace, time_stamp, letter)
         histories.awaited_rows.setdefault(key, []).append(since)
         histories.awaited_since.append((since, key))
 

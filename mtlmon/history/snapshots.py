@@ -119,9 +119,9 @@ def decode(
         stamps, letters, traces, numbers, waiting_ids = blobs[-5:]
         add_waiting(histories, stamps, letters, traces, numbers)
         add_ids(histories, head["ids"], waiting_ids)
-        add_retractions(histories, head["awaited"], head["awaited_rows"])
         add_intervals(histories, head["intervals"], head["closed_below"])
         set_facts(histories, head["known"], head["advances"], head["counts"])
+        add_retractions(histories, head["awaited"], head["awaited_rows"])
         keys, facts = head["keys"], head["facts"]
         emitted = facts["told_final"]
         if not (
