@@ -32,6 +32,7 @@ from tests.mutation.testing import Limits, run_tests
 Place = tuple[Module, Mutant]
 
 _ROOT = Path(__file__).resolve().parents[2]
+_RESULTS = _ROOT / "tests" / "mutation" / "results.jsonl"
 _SLOW = Limits(600, 3600)
 # enough for most tests, few and all; a run that comes to the limit is judged by what the original
 # takes
@@ -101,20 +102,17 @@ class _Worker:
     def _result(
         self, module: Module, mutant: Mutant, last: str, texts: dict[Path, str], number: int
     ) -> Result:
-        used = 0.0
         for stage, tests in _stages(module, mutant, last).items():
             reached = stage
             run = run_tests(_ROOT, self.shadow.path, tests, _limits(tests), number)
-            used += run.used
             if run.outcome == "timeout" and tests not in _USED:
                 self.shadow.remove(mutant.source)
                 self._time_original(tests)
                 self.shadow.put(texts)
                 run = run_tests(_ROOT, self.shadow.path, tests, _limits(tests), number)
-                used += run.used
             if run.outcome != "passed":
                 break
-        return result_of(module, mutant, run.outcome, run.by, reached, used)
+        return result_of(module, mutant, run.outcome, run.by, reached)
 
     def _time_original(self, tests: tuple[str, ...]) -> None:
         """Know the limits that the original keeps."""
@@ -155,8 +153,9 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog=".ci/mutate",
         description="Put small faults into the code, one at a time, and see whether tests notice.",
-        epilog="Runs that are interrupted go on where they were. Survivors are shown with their "
-        "change; those that are no fault belong in tests/mutation/equivalent.toml.",
+        epilog="Runs that are interrupted go on where they were, and what is known of lines that "
+        "are as they were is not tested again. Survivors are shown with their change; those that "
+        "are no fault belong in tests/mutation/equivalent.toml.",
     )
     parser.add_argument("modules", nargs="*", metavar="MODULE", help="which ones; all if none")
     parser.add_argument("--list", action="store_true", help="show the modules and their tests")
@@ -186,9 +185,10 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--results",
         type=Path,
-        default=Path("build/mutation.jsonl"),
+        default=_RESULTS,
         metavar="FILE",
-        help="where results are kept, one JSON line a mutant (default: build/mutation.jsonl)",
+        help="where results are kept, one JSON line a mutant "
+        f"(default: {_RESULTS.relative_to(_ROOT)})",
     )
     return parser.parse_args()
 
@@ -216,6 +216,7 @@ def main() -> int:
     for one in results:
         if one.by in failing:
             journal.add(replace(one, outcome="doubtful"))
+    journal.tidy()
     if failing:
         raise SystemExit(f"these tests fail without a mutant, too: {', '.join(sorted(failing))}")
     by_module: dict[str, list[Result]] = {}
@@ -284,7 +285,7 @@ def _results(
     ]:
         untested = []
         for module, mutant in batch:
-            known = journal.known.get(mutant.identity)
+            known = journal.known(module, mutant)
             if equivalents.has(module, mutant):
                 known = result_of(module, mutant, "equivalent")
             elif known and known.outcome in ("equivalent", "doubtful"):
@@ -295,6 +296,8 @@ def _results(
             if known:
                 if known.is_counted:
                     wanted[module.name] -= 1
+                    if known.outcome == "passed":
+                        _show(module, mutant, known)
                     yield known
             else:
                 untested.append((module, mutant))

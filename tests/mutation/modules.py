@@ -7,14 +7,13 @@ or a folder of Python files. Its name is its path below the package, without a s
 from __future__ import annotations
 
 import difflib
-import random
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from tests.mutation.mutants import Mutant, make_mutant
+from tests.mutation.mutants import Mutant, digest, make_mutant
 
 _HERE = Path(__file__).parent
 _PACKAGES = ("mtlmon", "cli")
@@ -59,17 +58,18 @@ class Module:
         ]
 
     def shuffled(self, seed: str) -> Iterator[Mutant]:
-        """All mutants in an order that a seed decides, each made as it is asked for."""
-        chance = random.Random(seed)
+        """All mutants in an order that a seed decides, each made as it is asked for.
+
+        What changes elsewhere in a file does not change the order of others, so most of a sample
+        is the same as before it.
+        """
         if self.is_native:
-            order = [*self.mutants]
-            chance.shuffle(order)
-            yield from order
+            yield from sorted(self.mutants, key=lambda one: digest(seed, one.identity))
             return
         from tests.mutation.python import mutant, places
 
         found = [(source, one) for source, text in self.originals.items() for one in places(text)]
-        chance.shuffle(found)
+        found.sort(key=lambda one: digest(seed, one[0].as_posix(), one[1].told))
         seen: set[str] = set()
         for source, place in found:
             text = self.originals[source]

@@ -19,6 +19,7 @@ class Mutant:
     where: the function or class it is in, with dots; empty at the top of the file.
     before, after: the changed lines without their indentation; `after` is "pass" or less where a
         statement was dropped.
+    near: the lines around them, likewise.
     """
 
     source: Path
@@ -27,12 +28,14 @@ class Mutant:
     where: str
     before: str
     after: str
+    near: str
     text: str
 
     @property
     def identity(self) -> str:
-        """The same for the same change to the same text, whatever the run."""
-        return hashlib.sha256(f"{self.source}\n{self.text}".encode()).hexdigest()[:16]
+        """The same for the same change to the same lines, whatever else is in the file."""
+        told = (self.source.as_posix(), self.where, self.near, self.before, self.after)
+        return digest(*told)[:16]
 
     def diff(self, original: str) -> str:
         name = self.source.as_posix()
@@ -40,6 +43,15 @@ class Mutant:
             original.splitlines(), self.text.splitlines(), name, name, lineterm="", n=2
         )
         return "\n".join(lines)
+
+
+def digest(*texts: str) -> str:
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()
+
+
+def lines_near(lines: list[str], first: int, stop: int) -> str:
+    """Two lines before and two behind some lines, without indentation."""
+    return _joined([*lines[max(0, first - 2) : first], *lines[stop : stop + 2]])
 
 
 def make_mutant(source: Path, original: str, operator: str, text: str) -> Mutant:
@@ -58,6 +70,7 @@ def make_mutant(source: Path, original: str, operator: str, text: str) -> Mutant
         _enclosing(old, first),
         _joined(old[first : len(old) - last]),
         _joined(new[first : len(new) - last]),
+        lines_near(old, first, len(old) - last),
         text,
     )
 

@@ -16,6 +16,8 @@ from cosmic_ray.mutating import MutationVisitor
 from cosmic_ray.operators.operator import Operator
 from cosmic_ray.plugins import get_operator
 
+from tests.mutation.mutants import lines_near
+
 _NAMES = (
     "NumberReplacer",
     "AddNot",
@@ -68,27 +70,39 @@ class DropStatement(Operator):  # type: ignore[misc]
 
 
 class _Place(NamedTuple):
-    """What an operator can change: by its number among all of them in a text."""
+    """What an operator can change: by its number among all of them in a text.
+
+    told: the operator, the line with those near to it, and which place in the line.
+    """
 
     operator: Operator
     number: int
+    told: str
 
 
 class _Counting(Visitor):  # type: ignore[misc]
     """Finds the places of all operators, without changing any."""
 
-    def __init__(self) -> None:
+    def __init__(self, source: str) -> None:
+        self._lines = source.splitlines()
         self._operators = [*(get_operator(f"core/{name}")() for name in _NAMES), DropStatement()]
         self._counts = [0] * len(self._operators)
         self.places: list[_Place] = []
 
     def visit(self, node: Any) -> Any:
         for at, operator in enumerate(self._operators):
-            for _ in operator.mutation_positions(node):
+            for which, _ in enumerate(operator.mutation_positions(node)):
                 if not (_is_annotation(node) or _is_for_types(node)):
-                    self.places.append(_Place(operator, self._counts[at]))
+                    told = f"{type(operator).__name__} {which} {self._place(node)}"
+                    self.places.append(_Place(operator, self._counts[at], told))
                 self._counts[at] += 1
         return node
+
+    def _place(self, node: Any) -> str:
+        line, column = node.start_pos
+        text = self._lines[line - 1]
+        column -= len(text) - len(text.lstrip())
+        return f"{column} {text.strip()}\n{lines_near(self._lines, line - 1, line)}"
 
 
 def mutants(source: str) -> Iterator[tuple[str, str]]:
@@ -103,7 +117,7 @@ def mutants(source: str) -> Iterator[tuple[str, str]]:
 
 def places(source: str) -> list[_Place]:
     """Where mutants may be: to make them all takes minutes, to find them a part of a second."""
-    counting = _Counting()
+    counting = _Counting(source)
     counting.walk(get_ast(source))
     return counting.places
 

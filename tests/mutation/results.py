@@ -1,4 +1,4 @@
-"""What became of each mutant: one JSON line each, the score of each module, what survived."""
+"""What became of each mutant: one JSON line each, and the scores of modules and folders."""
 
 from __future__ import annotations
 
@@ -35,11 +35,10 @@ class Result:
     after: str
     outcome: str
     by: str = ""
-    stage: str = "nearest"
-    seconds: float = 0.0
+    stage: str = ""
 
     def has_reached(self, stage: str) -> bool:
-        return STAGES.index(self.stage) >= STAGES.index(stage)
+        return STAGES.index(self.stage or STAGES[0]) >= STAGES.index(stage)
 
     @property
     def is_counted(self) -> bool:
@@ -47,7 +46,7 @@ class Result:
 
 
 def result_of(
-    module: Module, mutant: Mutant, outcome: str, by: str = "", stage: str = "", seconds: float = 0
+    module: Module, mutant: Mutant, outcome: str, by: str = "", stage: str = ""
 ) -> Result:
     return Result(
         module.name,
@@ -61,29 +60,60 @@ def result_of(
         outcome,
         by,
         stage,
-        round(seconds, 1),
     )
 
 
 class Journal:
-    """The results so far, kept in a file that a later run goes on with."""
+    """The results so far, kept in a file that later runs go on with: a line for each mutant.
+
+    Mutants are known again by what they change, so a result stays as long as its lines do.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self.known: dict[str, Result] = {}
-        if path.exists():
-            for line in path.read_text().splitlines():
-                try:
-                    result = Result(**json.loads(line))
-                except (ValueError, TypeError):
-                    continue  # the line that an interruption left unfinished
-                self.known[result.mutant] = result
+        self._known = self._read()
         path.parent.mkdir(parents=True, exist_ok=True)
 
+    def _read(self) -> dict[str, _Line]:
+        known: dict[str, _Line] = {}
+        if self._path.exists():
+            for text in self._path.read_text().splitlines():
+                try:
+                    line = _Line(**json.loads(text))
+                except (ValueError, TypeError):
+                    continue  # what an interruption left unfinished
+                known[line.mutant] = line
+        return known
+
     def add(self, result: Result) -> None:
-        self.known[result.mutant] = result
+        line = _Line(result.module, result.mutant, result.outcome, result.stage, result.by)
+        self._known[result.mutant] = line
         with self._path.open("a") as file:
-            file.write(json.dumps(asdict(result)) + "\n")
+            file.write(line.text + "\n")
+
+    def known(self, module: Module, mutant: Mutant) -> Result | None:
+        line = self._known.get(mutant.identity)
+        return line and result_of(module, mutant, line.outcome, line.by, line.stage)
+
+    def tidy(self) -> None:
+        """Leave one line for each mutant, in order."""
+        lines = sorted(self._read().values(), key=lambda line: (line.module, line.mutant))
+        new = self._path.with_suffix(".new")
+        new.write_text("".join(f"{line.text}\n" for line in lines))
+        new.replace(self._path)
+
+
+@dataclass(frozen=True)
+class _Line:
+    module: str
+    mutant: str
+    outcome: str
+    stage: str = ""
+    by: str = ""
+
+    @property
+    def text(self) -> str:
+        return json.dumps({name: value for name, value in asdict(self).items() if value})
 
 
 class Equivalents:

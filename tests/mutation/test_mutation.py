@@ -228,6 +228,26 @@ def test_a_sample_is_the_beginning_of_a_larger_one(name: str) -> None:
         assert len({one.identity for one in more}) == 9
 
 
+@pytest.mark.parametrize("name", ["mtlmon/x.pxi", "mtlmon/x.py"])
+def test_mutants_are_known_again_when_other_lines_change(tmp_path: Path, name: str) -> None:
+    """And a sample is nearly the same."""
+    if name.endswith(".py"):
+        pytest.importorskip("cosmic_ray")
+    (tmp_path / "mtlmon").mkdir()
+    functions = [f"def f{k}(x):\n    y = x\n    if x < {k}:\n        y += {k}\n    return y\n\n\n"
+                 for k in range(20)]  # fmt: skip
+
+    def sample(*texts: str) -> list[str]:
+        (tmp_path / name).write_text("".join(texts))
+        module = Module("x", tmp_path, (Path(name),), ())
+        return [one.identity for one in islice(module.shuffled("1"), 30)]
+
+    before, after = sample(*functions), sample("# a line\n\n\n", *functions[1:])
+    assert len(set(before)) == 30
+    # those of the first function are gone, and with it the place of some in the sample
+    assert 25 <= len(set(before) & set(after)) < 30
+
+
 def test_every_module_has_tests_that_are_near() -> None:
     modules = find_modules(ROOT)
     assert [name for name, one in modules.items() if one.tests == (CORPUS,)] == []
@@ -300,9 +320,17 @@ def test_results_are_remembered(tmp_path: Path) -> None:
     journal.add(result_of(module, second, "passed"))
     with path.open("a") as file:
         file.write('{"module": "memo", "mut')
-    known = Journal(path).known
-    assert [known[one.identity].outcome for one in (first, second)] == ["failed", "passed"]
-    results = [*known.values(), result_of(module, third, "equivalent")]
+    journal = Journal(path)
+    assert journal.known(module, third) is None
+    known = [one for mutant in (first, second) if (one := journal.known(module, mutant))]
+    assert known == [
+        result_of(module, first, "failed", "test_x"),
+        result_of(module, second, "passed"),
+    ]
+    journal.tidy()
+    assert len(path.read_text().splitlines()) == 2
+    assert Journal(path).known(module, first) == known[0]
+    results = [*known, result_of(module, third, "equivalent")]
     assert score_table({"memo": results}).splitlines()[-1] == "| memo | 3 | 1 | 0 | 1 | 1 | 50 % |"
     assert folder_table({"memo": results}).splitlines()[2:] == [
         "| engine/structures | 3 | 1 | 0 | 1 | 1 | 50 % |",
