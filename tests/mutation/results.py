@@ -93,7 +93,9 @@ class Journal:
 
     def known(self, module: Module, mutant: Mutant) -> Result | None:
         line = self._known.get(mutant.identity)
-        return line and result_of(module, mutant, line.outcome, line.by, line.stage)
+        if line is None:
+            return None
+        return result_of(module, mutant, line.outcome, line.by, line.stage)
 
     def tidy(self) -> None:
         """Leave one line for each mutant, in order."""
