@@ -26,7 +26,7 @@ from mtlmon.run.failure import VIOLATION, RunError
 from mtlmon.run.files import texts_of
 from mtlmon.run.late_rows import length_units
 from mtlmon.run.option_values import column_names, memory, wait_time
-from mtlmon.support.standard_input import STANDARD_STREAM
+from mtlmon.support.inputs import STANDARD_STREAM
 from mtlmon.syntax.report import visible
 
 if TYPE_CHECKING:

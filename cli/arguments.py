@@ -14,11 +14,11 @@ from mtlmon.cli.option_groups import (
     add_table_options,
     add_verdict_options,
 )
-from mtlmon.cli.parser import Parser, check_follow_options, policy_files
+from mtlmon.cli.parser import Parser, policy_files
 from mtlmon.cli.terminal import TERMINAL
 from mtlmon.run.option_rules import consistent
 from mtlmon.run.spec import PLACES, RunSpec
-from mtlmon.support.standard_input import STANDARD_STREAM
+from mtlmon.support.inputs import STANDARD_STREAM
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -160,7 +160,8 @@ def parse_arguments(arguments: Sequence[str]) -> RunSpec:
         formula_files=formula_files,
         logs=logs,
     )
-    check_follow_options(parser, options, files)
+    if options.log.follow is not None and files:
+        parser.error(f"--follow names the log: leave out {' '.join(files)}")
     options = consistent(parser.error, options)
     if STANDARD_STREAM in formula_files and STANDARD_STREAM in logs and not given.explain_formula:
         parser.error("formula and log cannot both come from standard input")

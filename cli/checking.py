@@ -30,7 +30,7 @@ from mtlmon.policy.types import errors_with_columns, with_streams, with_times
 from mtlmon.run.failure import CANNOT, RunError
 from mtlmon.run.files import texts_of
 from mtlmon.run.option_values import positive
-from mtlmon.support.standard_input import STANDARD_STREAM
+from mtlmon.support.inputs import STANDARD_STREAM
 from mtlmon.syntax.bounds import UNITS
 from mtlmon.syntax.printer import atom_text, name_of_rows
 from mtlmon.syntax.report import visible

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mtlmon.policy import PolicyFile
-    from mtlmon.run.spec import Checkpoint, Log, RunSpec
+    from mtlmon.run.spec import RunSpec
     from mtlmon.syntax.formula import Formula
 
 __all__ = ["main"]
@@ -129,7 +129,11 @@ def refuse_misspelt(word: str) -> None:
 def run(options: RunSpec) -> int:
     """Do what the options ask for; return the exit status."""
     if options.log.follow is not None and not options.policies.explain_formula:
-        options = options.having(format=follow_log(options.log, options.checkpoint))
+        from mtlmon.cli.signals import Signals
+        from mtlmon.run.followed_file import following
+
+        options, follower = following(options)
+        Signals.end_log = staticmethod(follower.end)
     if options.log.signature is not None:
         from mtlmon.run.monpoly_logs import check_monpoly, prepared_monpoly
 
@@ -144,35 +148,6 @@ def run(options: RunSpec) -> int:
         return 0
     require_runnable(file, options)
     return finished(steps_of(file, options))
-
-
-def follow_log(log: Log, checkpoint: Checkpoint) -> str | None:
-    """Let standard input be the file that --follow names; return its format, as far as is known.
-
-    Raises:
-        RunError: this is not a file, or cannot be read; or the checkpoint is of another one.
-    """
-    from mtlmon.cli.following import follow
-    from mtlmon.run.recognition import format_of
-    from mtlmon.support.table_formats import table_format
-
-    assert log.follow is not None
-    known = table_format(log.follow)
-    format = log.format
-    if format is None and known is not None and log.pattern is None:
-        format = known[0]
-
-    def is_header(line: bytes) -> bool:
-        return (format or format_of(line)) in ("csv", "tsv")
-
-    mark = None
-    if checkpoint.path is not None and checkpoint.resume:
-        from mtlmon.run.checkpoint import CheckpointFile
-
-        before = CheckpointFile(checkpoint.path).read()
-        mark = None if before is None else before.log
-    follow(log.follow, is_header, mark, keeps=checkpoint.path is not None)
-    return format
 
 
 def explain(file: Formula | PolicyFile, options: RunSpec) -> None:

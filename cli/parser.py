@@ -7,15 +7,11 @@ import os
 
 from mtlmon.cli.terminal import show
 from mtlmon.run.failure import RunError
-from mtlmon.support.refusals import refused
-from mtlmon.support.standard_input import STANDARD_STREAM
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import NoReturn, Protocol, TypeVar
-
-    from mtlmon.run.spec import RunSpec
 
     Space = TypeVar("Space", bound=argparse.Namespace)
 
@@ -122,27 +118,6 @@ class Parser(argparse.ArgumentParser):
     def _print_message(self, message: str, file: object = None) -> None:
         # argparse would ignore errors of writing
         show(message)
-
-
-def check_follow_options(parser: Parser, options: RunSpec, files: Sequence[str]) -> None:
-    """Raise RunError if --follow stands with what cannot follow a file."""
-    if options.log.follow is None:
-        return
-    from mtlmon.support.table_formats import table_format
-
-    if files:
-        parser.error(f"--follow names the log: leave out {' '.join(files)}")
-    if STANDARD_STREAM in (options.log.follow, *options.policies.files):
-        parser.error("--follow needs files: standard input cannot be followed")
-    if options.output.path is not None and os.path.realpath(
-        options.output.path
-    ) == os.path.realpath(options.log.follow):
-        parser.error(f"{options.output.path} is both the log and the file for the verdicts")
-    known = table_format(options.log.follow)
-    format = options.log.format or (known and known[0])
-    if (known and known[1]) or format in ("parquet", "arrow", "xes"):
-        what = known[1] if known and known[1] else format
-        parser.error(refused("follow, format", format=str(what)))
 
 
 def policy_files(parser: Parser, files: list[str], policies: list[str]) -> list[str]:

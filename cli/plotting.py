@@ -12,10 +12,9 @@ from mtlmon.checking import LogCheck, TraceKeys
 from mtlmon.policy.predicates.time_points import Waiting
 from mtlmon.reporting.plot import FORMATS, PlottedPolicy, PlottedStream, draw
 from mtlmon.run.failure import WriteFailure
-from mtlmon.run.files import position_of_input
+from mtlmon.run.files import position_of_input, rewind
 from mtlmon.run.late_rows import table_order, text_order
 from mtlmon.run.policies import open_table_source, open_text_source
-from mtlmon.run.relation_readers import rewind
 from mtlmon.support.replacing import write_whole
 from mtlmon.text.byte_writer import ByteWriter
 from mtlmon.verdicts.arrays import FALSE, verdict_type
@@ -207,7 +206,7 @@ class PlotOutput(StreamCollector):
 
     def _log_for(self, check: LogCheck) -> Source:
         """Open the log once more, for the policies."""
-        rewind(self._start_of_input)
+        rewind(self._options.log, self._start_of_input)
         if not self._options.log.is_table:
             return open_text_source(
                 check, self._file, self._options, order=text_order(self._options, is_again=True)

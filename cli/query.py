@@ -17,7 +17,7 @@ from mtlmon.cli.option_groups import (
 from mtlmon.cli.parser import Parser, add_help_options
 from mtlmon.run.option_rules import check_csv_safe
 from mtlmon.run.running import finished
-from mtlmon.support.standard_input import STANDARD_STREAM
+from mtlmon.support.inputs import STANDARD_STREAM
 from mtlmon.support.table_formats import FORMAT_NAMES
 
 TYPE_CHECKING = False

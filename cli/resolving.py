@@ -16,8 +16,8 @@ from mtlmon.run.option_values import time_stamp
 from mtlmon.run.pump import Pump, TextWork
 from mtlmon.run.report import plural, resolving_summary
 from mtlmon.run.running import finished, run_to_end
+from mtlmon.support.inputs import STANDARD_STREAM
 from mtlmon.support.option_names import COMMAND
-from mtlmon.support.standard_input import STANDARD_STREAM
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from mtlmon.cli.option_groups import (
 from mtlmon.cli.parser import Parser, add_help_options
 from mtlmon.cli.terminal import show
 from mtlmon.run.failure import RunError, WriteFailure, reason
-from mtlmon.support.standard_input import STANDARD_STREAM
+from mtlmon.support.inputs import STANDARD_STREAM
 from mtlmon.support.table_formats import FORMAT_NAMES, compression_of, table_format
 
 if TYPE_CHECKING:

@@ -28,7 +28,6 @@ from mtlmon.run.report_policies import time_zone_of, wording_of
 from mtlmon.run.steps import has_variables
 from mtlmon.serving.findings import Findings, PolicyFindings, StreamFindings, Verdict
 from mtlmon.support.option_names import COMMAND
-from mtlmon.support.standard_input import STANDARD_INPUT
 from mtlmon.verdicts.arrays import FALSE, verdict_type
 
 if TYPE_CHECKING:
@@ -75,7 +74,7 @@ def found_by(file: PolicyFile, text: str, options: RunSpec) -> tuple[Findings, E
         unit, has_dates = checking.unit, checking.has_dates
     streams = None
     if file.streams and error is None:
-        _rewind()
+        options.log.input.seek(0)
         try:
             streams, count, unit, has_dates = stream_findings(file, options)
             events = max(events, count)
@@ -372,7 +371,3 @@ def unnamed_file() -> BinaryIO:
     if hasattr(os, "memfd_create"):
         return open(os.memfd_create("mtlmon"), "w+b")
     return tempfile.TemporaryFile()
-
-
-def _rewind() -> None:
-    os.lseek(STANDARD_INPUT, 0, os.SEEK_SET)

@@ -10,7 +10,7 @@ import json
 import os
 import re
 import sys
-from contextlib import redirect_stderr
+from contextlib import contextmanager, redirect_stderr
 from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -20,17 +20,17 @@ from mtlmon.run.failure import RunError
 from mtlmon.serving.findings import Findings, Problem
 from mtlmon.serving.fragments import explanation_of, outcome_of, plot_of, problems_of, result_of
 from mtlmon.serving.page import exported_page
+from mtlmon.support.inputs import STANDARD_STREAM, Input
 from mtlmon.support.option_names import COMMAND_OF_PAGE
-from mtlmon.support.standard_input import STANDARD_INPUT, STANDARD_STREAM, name_input
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from mtlmon.cli.serving import ServeOptions
     from mtlmon.policy import PolicyFile
     from mtlmon.run.spec import RunSpec
 
-__all__ = ["answer", "exported", "hold_log", "main"]
+__all__ = ["answer", "exported", "held_log", "main"]
 
 EXPLAINED = 30
 """The verdicts that an exported page explains."""
@@ -86,11 +86,11 @@ def answer(request: Mapping[str, Any], options: ServeOptions) -> dict[str, Any]:
     options = options_of(request, options)
     if request["action"] == "export":
         return {"page": exported(policy, log, options)}
-    hold_log(log, options.log_name)
-    if request["action"] == "why":
-        return {"html": why(policy, log, str(request["verdict"]), options)}
+    with held_log(log, options.log_name) as held:
+        if request["action"] == "why":
+            return {"html": why(policy, held, str(request["verdict"]), options)}
+        findings = findings_of(policy, held, options)
     width = max(LEAST_WIDTH, min(MOST_WIDTH, int(request.get("width", EXPORTED_WIDTH))))
-    findings = findings_of(policy, log, options)
     kind, outcome = outcome_of(findings)
     return {
         "kind": kind,
@@ -119,27 +119,28 @@ def options_of(request: Mapping[str, Any], options: ServeOptions) -> ServeOption
 
 def exported(policy: str, log: str, options: ServeOptions) -> str:
     """Return a page with the policy, the log and what was found, which needs no server."""
-    hold_log(log, options.log_name)
-    findings = findings_of(policy, log, options)
-    reasons: dict[str, str] = {}
-    if not findings.problems:
-        chosen = [
-            verdict.name
-            for one in findings.policies
-            if one.has_explanations
-            for verdict in one.verdicts
-            if verdict.value is False
-        ][:EXPLAINED]
-        if chosen:
-            rewind()
-            reasons = explanations(policy, log, chosen, options)
+    with held_log(log, options.log_name) as held:
+        findings = findings_of(policy, held, options)
+        reasons: dict[str, str] = {}
+        if not findings.problems:
+            chosen = [
+                verdict.name
+                for one in findings.policies
+                if one.has_explanations
+                for verdict in one.verdicts
+                if verdict.value is False
+            ][:EXPLAINED]
+            if chosen:
+                held.seek(0)
+                reasons = explanations(policy, held, chosen, options)
     names = options.policy_name, options.log_name
     result = plot_of(findings, EXPORTED_WIDTH) + result_of(findings, reasons)
     return exported_page(findings, result, (policy, log), names)
 
 
-def hold_log(text: str, name: str) -> None:
-    """Let standard input be the log, in memory, so that it can be read several times.
+@contextmanager
+def held_log(text: str, name: str) -> Iterator[Input]:
+    """Hold a log in memory, so that it can be read several times.
 
     Where the system has no files in memory, this is a file on disk that has no name.
     """
@@ -147,19 +148,12 @@ def hold_log(text: str, name: str) -> None:
 
     with unnamed_file() as file:
         file.write(text.encode("utf-8", "replace"))
-        file.flush()
-        os.dup2(file.fileno(), STANDARD_INPUT)
-    name_input(name)
-    rewind()
+        file.seek(0)
+        yield Input(file.fileno(), name)
 
 
-def rewind() -> None:
-    """Let the log be read from its beginning."""
-    os.lseek(STANDARD_INPUT, 0, os.SEEK_SET)
-
-
-def command_options(options: ServeOptions) -> RunSpec:
-    """Return the options of the command for a log on standard input."""
+def command_options(options: ServeOptions, log: Input) -> RunSpec:
+    """Return the options of the command for a log."""
     from mtlmon.cli.arguments import spec_of
     from mtlmon.support.table_formats import table_format
 
@@ -171,6 +165,7 @@ def command_options(options: ServeOptions) -> RunSpec:
         constants=dict(options.settings),
         formula_files=[options.policy_name],
         logs=[STANDARD_STREAM],
+        input=log,
         format=format,
         # what messages of triggers are written for
         output_format="jsonl",
@@ -180,14 +175,14 @@ def command_options(options: ServeOptions) -> RunSpec:
     )
 
 
-def findings_of(policy: str, log: str, options: ServeOptions) -> Findings:
+def findings_of(policy: str, log: Input, options: ServeOptions) -> Findings:
     """Run the policies on the log; what is wrong becomes problems."""
     from mtlmon.cli.serving_run import found_by
 
     # with an encoding, which says which characters there are
     content = io.BytesIO()
     notes = io.TextIOWrapper(content, "utf-8")
-    settled = command_options(options)
+    settled = command_options(options, log)
     findings = Findings()
     problems: list[Problem] = []
     with redirect_stderr(notes):
@@ -233,7 +228,7 @@ def policies_of(
 
 
 def explanations(
-    policy: str, log: str, names: Sequence[str], options: ServeOptions
+    policy: str, log: Input, names: Sequence[str], options: ServeOptions
 ) -> dict[str, str]:
     """Return explanations as HTML by the names of verdicts.
 
@@ -248,7 +243,7 @@ def explanations(
         if not re.fullmatch(r"\d{1,6},\d{1,10},\d{1,19},\d{1,19}", name):
             raise RunError(f"there is no verdict {name}")
         wanted.append(Violation(*map(int, name.split(","))))
-    settled = command_options(options)
+    settled = command_options(options, log)
     file, errors, settled = policies_of(policy, settled)
     if file is None:
         raise errors[0]
@@ -262,7 +257,7 @@ def explanations(
     }
 
 
-def why(policy: str, log: str, name: str, options: ServeOptions) -> str:
+def why(policy: str, log: Input, name: str, options: ServeOptions) -> str:
     """Return the explanation of a verdict as HTML, or why there is none."""
     try:
         return explanations(policy, log, [name], options).get(

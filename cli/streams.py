@@ -43,8 +43,8 @@ from mtlmon.run.pump import Pump
 from mtlmon.run.report import absent_atoms, streams_summary
 from mtlmon.run.running import finished, run_to_end
 from mtlmon.run.table_output import table_output
+from mtlmon.support.inputs import STANDARD_STREAM
 from mtlmon.support.option_names import COMMAND, COMMAND_OF_VALUES
-from mtlmon.support.standard_input import STANDARD_STREAM
 from mtlmon.support.table_formats import FORMAT_NAMES
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ def open_streams(
     order = text_order(options)
     if order is not None:
         order.memory = memory
-    log = open_log(options.log.path)
+    log = open_log(options.log.path, options.log.input)
     streams = text_streams(
         file, (), file.unit, log.name, values=names, on_error=options.log.on_error, memory=memory
     )

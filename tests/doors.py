@@ -87,7 +87,6 @@ if TYPE_CHECKING:
     from mtlmon.checking.time_points import ChosenPoints
     from mtlmon.cli import command as cli_command
     from mtlmon.cli import completion as cli_completion
-    from mtlmon.cli import following as cli_following
     from mtlmon.cli import main
     from mtlmon.cli import serving_relations as cli_serving_relations
     from mtlmon.cli import serving_run as cli_serving_run
@@ -96,7 +95,6 @@ if TYPE_CHECKING:
     from mtlmon.cli.arguments import make_parser, parse_arguments
     from mtlmon.cli.command import SUBCOMMANDS
     from mtlmon.cli.command_line import options_of, subcommands
-    from mtlmon.cli.following import Follower
     from mtlmon.cli.manual import manual
     from mtlmon.cli.query import make_parser as make_query_parser
     from mtlmon.cli.serving import parse_arguments as parse_serve_arguments
@@ -264,6 +262,7 @@ if TYPE_CHECKING:
     from mtlmon.reporting.clock import counts_from_1970
     from mtlmon.reporting.histogram import TimeHistogram, widths
     from mtlmon.reporting.plot import PlottedStream
+    from mtlmon.run import followed_file
     from mtlmon.run import keywords as run_keywords
     from mtlmon.run import preparing as run_preparing
     from mtlmon.run import read_parts as run_read_parts
@@ -272,7 +271,8 @@ if TYPE_CHECKING:
     from mtlmon.run.checkpoint import DIGEST_BYTES, MAGIC, CheckpointFile, LogMark
     from mtlmon.run.context import context_lines
     from mtlmon.run.failure import RunError
-    from mtlmon.run.files import open_log
+    from mtlmon.run.files import LogFile, open_log
+    from mtlmon.run.followed_file import Follower
     from mtlmon.run.keywords import CheckOptions, LiveOptions, LogOptions, QueryOptions, in_python
     from mtlmon.run.pump import ALONE_BYTES, WORTH_BYTES, MonitoredText, TextWork
     from mtlmon.run.read_parts import ReadPart
@@ -391,6 +391,7 @@ if TYPE_CHECKING:
     from mtlmon.support import option_names as support_option_names
     from mtlmon.support import other_words as support_other_words
     from mtlmon.support.frozen import Frozen
+    from mtlmon.support.inputs import Input
     from mtlmon.support.option_names import COMMAND, PYTHON
     from mtlmon.support.ready_patterns import READY
     from mtlmon.support.refusals import REFUSALS
@@ -402,15 +403,6 @@ if TYPE_CHECKING:
         split_parts,
         take_sized,
         unsealed,
-    )
-    from mtlmon.support.standard_input import (
-        STANDARD_INPUT,
-        _Begin,
-        has_begun,
-        input_name,
-        name_input,
-        read_ready,
-        take_begin,
     )
     from mtlmon.syntax import operators as syntax_operators
     from mtlmon.syntax.bounds import LATER, UNITS

@@ -636,6 +636,23 @@ example("mtlmon.check", ran, {"explain": True})(explain_limit=1)
 example("mtlmon.check", ran, {"time": "down"})(lateness=9)
 example("mtlmon.check", ran, {"time": "down", "lateness": 9})(consistency="strong", op="k", id="k")
 example("mtlmon.check", ran, {"time": "down", "lateness": 1, "key": "k"})(clock="keys")
+
+
+def followed(**options: Any) -> str:
+    """What is said of a file that comes after the run has begun."""
+    path = Files.folder / "to come.log"
+    path.unlink(missing_ok=True)
+    with mtlmon.check("p", path, format="text", **options) as run:
+        if "follow" not in options:
+            with pytest.raises(mtlmon.RunError, match="No such file"):
+                next(run)
+            return ""
+        path.write_text("@1 p\n")
+        run.end_log()
+        return str([answer.verdict for answer in run])
+
+
+example("mtlmon.check", followed)(follow=True)
 example("mtlmon.check", ran)(
     idle="1x",
     slice_seed=3,

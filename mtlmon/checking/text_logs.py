@@ -22,12 +22,6 @@ from mtlmon.checking.sources import (
 from mtlmon.drive.native import TextEvents
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.support.snapshot_parts import joined_parts, split_parts
-from mtlmon.support.standard_input import (
-    followed_input,
-    has_begun,
-    read_ready,
-    resume_in_input,
-)
 from mtlmon.text.head import HEAD_BYTES, LogHead
 
 if TYPE_CHECKING:
@@ -44,6 +38,7 @@ if TYPE_CHECKING:
     from mtlmon.policy.definitions import Clock
     from mtlmon.policy.predicates.time_points import When
     from mtlmon.streams.atoms import TickAtoms, Values
+    from mtlmon.support.inputs import FollowedFile, Input
     from mtlmon.tables.columns.times import Times
     from mtlmon.text.given import GivenText
     from mtlmon.text.native import LineOrder
@@ -62,6 +57,21 @@ if TYPE_CHECKING:
         @property
         def given(self) -> GivenText | None:
             """The text that a program gives as it comes, in place of what is in the file."""
+
+        @property
+        def input(self) -> Input | None:
+            """The input that this is; None if it is a file of the run's own."""
+
+        @property
+        def followed(self) -> FollowedFile | None:
+            """The file that is followed, if the bytes are its lines."""
+
+        @property
+        def has_begun(self) -> bool:
+            """Whether bytes have been looked at, and not been read."""
+
+        def read_ready(self, block: memoryview, /) -> int:
+            """Read bytes, beginning with what has been looked at; return their number."""
 
         def close(self) -> None:
             """Close it."""
@@ -329,7 +339,7 @@ class TextLog(BatchReader[TextBatch]):
             self.size = max(0, status.st_size - start)
             if order is None and streams is None:
                 self.start = start
-        elif order is None and streams is None and followed_input(self.descriptor) is not None:
+        elif order is None and streams is None and self.followed is not None:
             self.start = 0
 
     @property
@@ -341,6 +351,11 @@ class TextLog(BatchReader[TextBatch]):
     def descriptor(self) -> int:
         """The descriptor of the file."""
         return self._file.descriptor
+
+    @property
+    def followed(self) -> FollowedFile | None:
+        """The file that is followed, if the log is its lines."""
+        return self._file.followed
 
     def only_due_ticks(self, is_wanted: bool = True) -> None:
         """From the first batch on, leave out ticks at which no atom changes, or not."""
@@ -544,9 +559,9 @@ class TextLog(BatchReader[TextBatch]):
         assert self.start is not None
         own = self._events
         lines = own.scanner if isinstance(own, TextEvents) else own.rows.lines
-        if (followed := followed_input(self.descriptor)) is not None:
-            self._head.resume(followed.head, b"\n", lines.line_count)
-            resume_in_input()
+        if (stream := self._file.input) is not None and stream.followed is not None:
+            self._head.resume(stream.followed.head, b"\n", lines.line_count)
+            stream.resume()
         else:
             begin = max(0, size - 4)
             self._head.resume(
@@ -602,7 +617,7 @@ class TextLog(BatchReader[TextBatch]):
         """Wait until there is something to read, as long as the owner of the log says so."""
         if self.wait is None or self.is_regular or self._file.given is not None:
             return
-        if not has_begun(self.descriptor):
+        if not self._file.has_begun:
             self.wait(self.descriptor)
 
     def _read_ready_into(self, block: memoryview) -> int:
@@ -611,7 +626,7 @@ class TextLog(BatchReader[TextBatch]):
             return self._file.given.read_into(block) or 0
         while True:
             try:
-                return read_ready(self.descriptor, block)
+                return self._file.read_ready(block)
             except BlockingIOError:
                 poll = select.poll()
                 poll.register(self.descriptor, select.POLLIN)

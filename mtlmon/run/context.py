@@ -9,7 +9,7 @@ from mtlmon.checking import TextLog
 from mtlmon.checking.violation_rows import ViolationRows
 from mtlmon.run.failure import RunError
 from mtlmon.run.report import plural
-from mtlmon.support.standard_input import STANDARD_STREAM
+from mtlmon.support.inputs import STANDARD_STREAM
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

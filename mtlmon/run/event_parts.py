@@ -53,7 +53,7 @@ class EventPart:
         place = self.forget_until(position)
         digest = self.digest.up_to(position).hex()
         if place is None:
-            return digest_mark(digest)
+            return digest_mark(digest, self.source.followed)
         mark = self.part.mark(place.size)
         return mark._replace(reader=place.state, before=place.events, events=digest)
 

@@ -10,14 +10,7 @@ import stat
 import sys
 
 from mtlmon.run.failure import ClosedPipe, RunError, WriteFailure, reason
-from mtlmon.support.standard_input import (
-    STANDARD_INPUT,
-    STANDARD_STREAM,
-    followed_input,
-    has_begun,
-    input_name,
-    read_ready,
-)
+from mtlmon.support.inputs import STANDARD, STANDARD_STREAM
 from mtlmon.text.given import GivenText
 
 TYPE_CHECKING = False
@@ -27,6 +20,7 @@ if TYPE_CHECKING:
 
     from mtlmon.run.late_rows import TextOrder
     from mtlmon.run.spec import Log, RunSpec
+    from mtlmon.support.inputs import FollowedFile, Input
 
     class Writer(Protocol):
         """A buffer of bytes to write."""
@@ -39,7 +33,6 @@ if TYPE_CHECKING:
 
 
 __all__ = [
-    "STANDARD_INPUT",
     "LogFile",
     "OpenFile",
     "VerdictFile",
@@ -49,6 +42,7 @@ __all__ = [
     "position_of_input",
     "read_content",
     "read_formula",
+    "rewind",
     "text_of",
     "texts_of",
 ]
@@ -76,12 +70,12 @@ def read_content(path: str) -> bytes:
         RunError: the file cannot be read.
     """
     name = "standard input" if path == STANDARD_STREAM else path
-    if path == STANDARD_STREAM and sys.stdin is None:
+    if path == STANDARD_STREAM and STANDARD.is_closed:
         raise RunError("cannot read standard input: it is closed")
     try:
         if path == STANDARD_STREAM:
             # it stays open: another file must not come to its place
-            with open(STANDARD_INPUT, "rb", closefd=False) as file:
+            with open(STANDARD.descriptor, "rb", closefd=False) as file:
                 return file.read()
         with open(path, "rb") as file:
             return file.read()
@@ -130,39 +124,69 @@ def texts_of(paths: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def position_of_input(log: Log) -> int | None:
-    """Return the present position of standard input if it is a log and seekable, else None."""
-    if STANDARD_STREAM not in log.paths or sys.stdin is None:
+    """Return the present position of the input that is the log, if one can go back there."""
+    if STANDARD_STREAM not in log.paths or log.input.is_closed:
         return None
-    try:
-        return os.lseek(STANDARD_INPUT, 0, os.SEEK_CUR)
-    except OSError:
-        return None
+    return log.input.position
+
+
+def rewind(log: Log, position: int | None) -> None:
+    """Go back to a position of the input, if that is the log."""
+    if position is not None:
+        log.input.seek(position)
 
 
 class OpenFile:
     """A file of one run, which is closed at the latest when nothing uses it any more.
 
-    Other files than standard input are the run's own.
+    An input stays open: it is not the run's own.
 
     Args:
         descriptor: the open file.
+        input: the input that this is; None if it is a file of the run's own.
     """
 
-    descriptor = STANDARD_INPUT
     given: GivenText | None = None
+    _is_owned = False
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: int, input: Input | None = None) -> None:
         self.descriptor = descriptor
+        self.input = input
+        self._is_owned = input is None
 
     def close(self) -> None:
-        """Close the file, unless that was done before; standard input stays open."""
-        descriptor, self.descriptor = self.descriptor, STANDARD_INPUT
-        if descriptor != STANDARD_INPUT:
-            os.close(descriptor)
+        """Close the file, unless that was done before or it is an input."""
+        is_owned, self._is_owned = self._is_owned, False
+        if is_owned:
+            os.close(self.descriptor)
+            self.descriptor = -1
 
     def __del__(self) -> None:
         # a run can also end with an error between opening a log and reading it
         self.close()
+
+    @property
+    def followed(self) -> FollowedFile | None:
+        """The file that is followed, if the bytes are its lines."""
+        return None if self.input is None else self.input.followed
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether bytes have been looked at, and not been read."""
+        return self.input is not None and self.input.has_begun
+
+    def read_ready(self, block: memoryview) -> int:
+        """Read bytes, beginning with what has been looked at; return their number.
+
+        Raises:
+            BlockingIOError: reading would wait, and the file does not wait.
+            OSError: the file cannot be read.
+        """
+        if self.input is not None and self.input.has_begun:
+            taken = self.input.take_begin(len(block))
+            block[: len(taken)] = taken
+            return len(taken)
+        return os.readv(self.descriptor, [block])
 
 
 class LogFile(OpenFile):
@@ -176,8 +200,15 @@ class LogFile(OpenFile):
         given: the text that a program gives as it comes, in place of what is in the file.
     """
 
-    def __init__(self, descriptor: int, name: str, given: GivenText | None = None) -> None:
-        super().__init__(descriptor)
+    def __init__(
+        self,
+        descriptor: int,
+        name: str,
+        *,
+        input: Input | None = None,
+        given: GivenText | None = None,
+    ) -> None:
+        super().__init__(descriptor, input)
         self.name = name
         self.given = given
         self.status = os.fstat(descriptor)
@@ -188,7 +219,7 @@ class LogFile(OpenFile):
         if self.is_regular:
             self.start = os.lseek(descriptor, 0, os.SEEK_CUR)
             self.size = max(0, self.status.st_size - self.start)
-        elif followed_input(descriptor) is not None:
+        elif self.followed is not None:
             self.start = 0
 
     def read_into(self, block: memoryview) -> int | None:
@@ -201,7 +232,7 @@ class LogFile(OpenFile):
             RunError: the log cannot be read.
         """
         try:
-            return read_ready(self.descriptor, block)
+            return self.read_ready(block)
         except BlockingIOError:
             return None
         except OSError as error:
@@ -210,7 +241,7 @@ class LogFile(OpenFile):
     @property
     def may_wait(self) -> bool:
         """Whether reading the next bytes may have to wait for them."""
-        return not (self.is_regular or has_begun(self.descriptor))
+        return not (self.is_regular or self.has_begun)
 
     def read_rest_into(self, block: memoryview) -> int:
         """At the end of the log, read lines that wait for earlier ones; return 0 if none do."""
@@ -226,8 +257,10 @@ class OrderedLog(LogFile):
         order: orders the lines.
     """
 
-    def __init__(self, descriptor: int, name: str, order: TextOrder) -> None:
-        super().__init__(descriptor, name)
+    def __init__(
+        self, descriptor: int, name: str, order: TextOrder, *, input: Input | None = None
+    ) -> None:
+        super().__init__(descriptor, name, input=input)
         # lines that wait are not where they are in the file
         self.start = None
         self.order = order
@@ -257,24 +290,26 @@ class OrderedLog(LogFile):
 def open_text_log(log: Log) -> LogFile:
     """Open the text log of a run, which a program may give as it comes."""
     if isinstance(log.given, GivenText):
-        return LogFile(os.open(os.devnull, os.O_RDONLY), log.given.name, log.given)
-    return open_log(log.path)
+        return LogFile(os.open(os.devnull, os.O_RDONLY), log.given.name, given=log.given)
+    return open_log(log.path, log.input)
 
 
-def open_log(path: str, order: TextOrder | None = None) -> LogFile:
+def open_log(path: str, input: Input = STANDARD, order: TextOrder | None = None) -> LogFile:
     """Open a log.
 
     Args:
-        path: the path of the log, or "-" for standard input.
+        path: the path of the log, or "-" for the input.
+        input: what takes the place of standard input.
         order: puts the lines of a text log into the order of time; None if they are in order.
 
     Raises:
         RunError: the log cannot be opened.
     """
-    if path == STANDARD_STREAM:
-        if sys.stdin is None:
+    own = input if path == STANDARD_STREAM else None
+    if own is not None:
+        if own.is_closed:
             raise RunError("cannot read standard input: it is closed")
-        descriptor, name = STANDARD_INPUT, input_name()
+        descriptor, name = own.descriptor, own.name
     else:
         name = path
         try:
@@ -282,8 +317,8 @@ def open_log(path: str, order: TextOrder | None = None) -> LogFile:
         except (OSError, ValueError) as error:
             raise RunError(f"cannot read {path}: {reason(error)}") from None
     if order is None:
-        return LogFile(descriptor, name)
-    return OrderedLog(descriptor, name, order)
+        return LogFile(descriptor, name, input=own)
+    return OrderedLog(descriptor, name, order, input=own)
 
 
 class VerdictFile:

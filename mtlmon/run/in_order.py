@@ -13,7 +13,7 @@ from copy import copy
 from typing import TYPE_CHECKING
 
 from mtlmon.policy import PolicyFile
-from mtlmon.run.files import STANDARD_INPUT, position_of_input
+from mtlmon.run.files import position_of_input, rewind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -135,8 +135,7 @@ class Reasons:
             options = options.having(output=os.devnull)
         else:
             options = options.having(verdicts="none", given_verdicts="none")
-        if self.start_of_input is not None:
-            os.lseek(STANDARD_INPUT, self.start_of_input, os.SEEK_SET)
+        rewind(options.log, self.start_of_input)
         from mtlmon.run.policies import check_logs
 
         return check_logs(self.file, options)

@@ -170,6 +170,7 @@ class CheckOptions(RowOptions, JudgingOptions, total=False):
 
     # the log
     format: Literal["text", "csv", "tsv", "jsonl", "parquet", "arrow", "xes"] | None
+    follow: bool
     # files of MonPoly
     signature: Path | None
     negate: bool
@@ -226,7 +227,6 @@ _OF_COMMAND = {
         ("context", "before_context", "after_context"),
         "is for people: add rows=True, and look the rows up",
     ),
-    "follow": "is the command's",
     "explain_formula": "is the command's: see Formula.explain",
     "policy": "is the first argument",
     "machines": "is the command's: call mtlmon.streams.register_machine with each class",
@@ -240,6 +240,7 @@ _OF_LIVE = {
     "checkpoint_every": "take a snapshot() as often as you want",
     "resume": "go on from a snapshot with snapshot=",
     "format": "give rows, or text=True for lines of a text log",
+    "follow": "give rows as they come",
     "output": "answers are returned by each call",
     "summary": "it is an attribute of what live() returns",
     "sort": "let rows wait, with wait=, or correct verdicts, with lateness=",

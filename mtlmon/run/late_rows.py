@@ -8,8 +8,8 @@ from typing import Literal, NamedTuple
 
 from mtlmon.errors import SnapshotError
 from mtlmon.run.failure import RunError, WriteFailure, reason
-from mtlmon.run.files import STANDARD_INPUT, OpenFile, is_same_file
-from mtlmon.support.standard_input import STANDARD_STREAM
+from mtlmon.run.files import OpenFile, is_same_file
+from mtlmon.support.inputs import STANDARD, STANDARD_STREAM
 from mtlmon.text.native import LineOrder
 
 TYPE_CHECKING = False
@@ -62,7 +62,7 @@ class LateFile(OpenFile):
             # without O_TRUNC, so that nothing is lost if the file turns out to be the log
             super().__init__(os.open(path, os.O_WRONLY | os.O_CREAT, 0o666))
             found = os.fstat(self.descriptor)
-            if STANDARD_STREAM in others and is_same_file(found, os.fstat(STANDARD_INPUT)):
+            if STANDARD_STREAM in others and is_same_file(found, os.fstat(STANDARD.descriptor)):
                 raise RunError(f"{path} is both the log and the file for late rows")
             self._is_regular = stat.S_ISREG(found.st_mode)
             if self._is_regular and not keeps:

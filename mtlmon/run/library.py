@@ -7,6 +7,7 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from html import escape
 from typing import TYPE_CHECKING, Any, Unpack, cast
+from weakref import finalize
 
 from mtlmon.engine.guarding import Guard, guarded
 from mtlmon.errors import FormulaError, LogError, MtlmonError, RunError
@@ -20,6 +21,7 @@ from mtlmon.run.recognition import line_advice
 from mtlmon.run.steps import require_runnable, steps_of
 from mtlmon.support.copies import NotCopied
 from mtlmon.support.html_tables import html_table
+from mtlmon.support.inputs import STANDARD_STREAM
 from mtlmon.syntax.conditions import written_with_conditions
 from mtlmon.syntax.formula import Formula
 
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from mtlmon.checking.counts import PolicyCounts
     from mtlmon.policy import PolicyFile
     from mtlmon.policy.predicates.own_machines import Machine
+    from mtlmon.run.followed_file import Follower
     from mtlmon.run.host import Counting, Judging
     from mtlmon.run.keywords import CheckOptions
     from mtlmon.run.running import Steps
@@ -59,6 +62,8 @@ class Program(Host):
         self.summary: Callable[[], str] | None = None
         # the policies, once the log is open; None before
         self.judging: Counting | Judging | None = None
+        # what follows the log; None if that is not followed
+        self.follower: Follower | None = None
 
     def note(self, message: str) -> None:
         super().note(in_python(message))
@@ -115,19 +120,24 @@ def _answers(
                 end.first.note(batch)
             yield batch
 
-    while end.status is None:
-        try:
-            with advised(spec):
-                next(steps)
-        except StopIteration as stop:
-            end.status = stop.value
-        except BaseException as error:
-            end.error = error
-            if isinstance(error, Exception):
-                # what was decided before the error
-                yield from taken()
-            raise
-        yield from taken()
+    try:
+        while end.status is None:
+            try:
+                with advised(spec):
+                    next(steps)
+            except StopIteration as stop:
+                end.status = stop.value
+            except BaseException as error:
+                end.error = error
+                if isinstance(error, Exception):
+                    # what was decided before the error
+                    yield from taken()
+                raise
+            yield from taken()
+    finally:
+        steps.close()
+        if host.follower is not None:
+            host.follower.close()
 
 
 class Run(Frames, NotCopied):
@@ -145,6 +155,9 @@ class Run(Frames, NotCopied):
         self._end = _End()
         self._is_closed = False
         self._batches = _answers(steps, spec, host, self._end)
+        if host.follower is not None:
+            # also if nobody asks for answers
+            finalize(self, host.follower.close)
         # of the batch of which answers are taken one by one, those that are left
         self._batch: pa.RecordBatch | None = None
         self._rows: Iterator[dict[str, Any]] = iter(())
@@ -179,8 +192,20 @@ class Run(Frames, NotCopied):
     def close(self) -> None:
         """Close all files; no more answers come."""
         self._batches.close()
+        if self._host.follower is not None:
+            self._host.follower.close()
         self._batch, self._rows = None, iter(())
         self._is_closed = True
+
+    def end_log(self) -> None:
+        """Let a log that is followed end with what the file has now; any thread may call this.
+
+        Raises:
+            RunError: the log is not followed: add follow=True.
+        """
+        if self._host.follower is None:
+            raise RunError("end_log() is for a log that is followed: add follow=True")
+        self._host.follower.end()
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Return the answers that are left as record batches, as they become known."""
@@ -418,7 +443,9 @@ def check(
             list of these.
         options: the options of the command, with underscores in place of hyphens: `key="user"`,
             `lateness="5m"`, `explain=True`, `report="r.html"`, `checkpoint="state"`; and `set`, a
-            dictionary of constants. With `output`, answers are written to that file instead.
+            dictionary of constants. With `output`, answers are written to that file instead. With
+            `follow=True`, the run goes on with what is appended to the file, until `end_log` is
+            called.
 
     Returns:
         The run, from which answers are read.
@@ -473,6 +500,10 @@ def run_of(
         known, spec = _given_policies(policies, spec)
         spec = require_consistent(spec)
         spec, found = _for_program(spec, host)
+        if spec.log.follow is not None:
+            from mtlmon.run.followed_file import following
+
+            spec, host.follower = following(spec)
         if spec.log.signature is None:
             file, spec = prepared(spec) if known is None else adopted(known, spec)
             require_runnable(file, spec)
@@ -504,6 +535,11 @@ def with_events(spec: RunSpec, events: Tables | Sequence[Tables]) -> RunSpec:
     if not logs:
         raise RunError("no log: name one, or give a table")
     paths = [os.fspath(one) for one in logs if is_path(one)]
+    if spec.log.follow:
+        if len(logs) != 1 or not paths:
+            raise RunError("follow=True is for one log: give the path of a file")
+        return spec.having(follow=paths[0], logs=[STANDARD_STREAM])
+    spec = spec.having(follow=None)
     return spec.having(logs=paths) if len(paths) == len(logs) else spec.having(tables=logs)
 
 

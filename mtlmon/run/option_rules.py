@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
+
 from mtlmon.run.failure import RunError
 from mtlmon.run.recognition import format_advice
+from mtlmon.support.inputs import STANDARD_STREAM
 from mtlmon.support.refusals import refused
-from mtlmon.support.standard_input import STANDARD_STREAM
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,6 +42,23 @@ def check_table_options(refuse: Refuse, options: RunSpec) -> None:
         )
 
 
+def check_followed(refuse: Refuse, options: RunSpec) -> None:
+    """Raise RunError if options say what does not go with following a file."""
+    path, output = options.log.follow, options.output.path
+    if path is None:
+        return
+    from mtlmon.support.table_formats import table_format
+
+    if STANDARD_STREAM in (path, *options.policies.files):
+        refuse("--follow needs files: standard input cannot be followed")
+    if output is not None and os.path.realpath(output) == os.path.realpath(path):
+        refuse(f"{output} is both the log and the file for the verdicts")
+    known, compression = table_format(path) or (None, None)
+    what = compression or options.log.format or known
+    if compression or what in ("parquet", "arrow", "xes"):
+        refuse(refused("follow, format", format=str(what)))
+
+
 def consistent(refuse: Refuse, options: RunSpec) -> RunSpec:
     """Return what the options ask for, where one of them means another one.
 
@@ -54,6 +73,7 @@ def consistent(refuse: Refuse, options: RunSpec) -> RunSpec:
         output_format=options.output.given_format or "text",
         explain=options.reporting.explain or options.reporting.explain_output is not None,
     )
+    check_followed(refuse, options)
     check_csv_safe(refuse, options.output)
     check_table_options(refuse, options)
     options = with_lateness(refuse, options)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
-import sys
 from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, Literal
@@ -16,7 +14,7 @@ from mtlmon.checking.policy_facts import PolicyFacts
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.policy import Policy, PolicyFile
 from mtlmon.run.failure import SIGNALLED, VIOLATION, RunError
-from mtlmon.run.files import STANDARD_INPUT, open_text_log, position_of_input, verdicts_of
+from mtlmon.run.files import open_text_log, position_of_input, rewind, verdicts_of
 from mtlmon.run.host import REPORT_SECONDS
 from mtlmon.run.late_rows import NO_ORDER, TableOrder, TextOrder, table_order, text_order
 from mtlmon.run.option_rules import require_no_columns, require_no_keys
@@ -27,7 +25,7 @@ from mtlmon.run.running import run_to_end
 from mtlmon.run.steps import has_variables
 from mtlmon.run.table_output import answer_output
 from mtlmon.run.time_stamps import iso_times, time_texts
-from mtlmon.support.standard_input import STANDARD_STREAM
+from mtlmon.support.inputs import STANDARD_STREAM
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -51,7 +49,7 @@ if TYPE_CHECKING:
 
     Source = TextLog | TableEvents
 
-__all__ = ["check_logs", "has_values", "is_pipe"]
+__all__ = ["check_logs", "has_values"]
 
 
 def check_logs(file: Formula | PolicyFile, options: RunSpec) -> Steps:
@@ -119,8 +117,7 @@ def check_source(
         relations = RelationJudge(file, options, memory, start, partitions)
 
     def again() -> Source:
-        if start is not None:
-            os.lseek(STANDARD_INPUT, start, os.SEEK_SET)
+        rewind(options.log, start)
         source = open_source(check, file, options, relations=relations, is_for_explanations=True)
         if options.tracks_rows:
             source.track_rows()
@@ -423,19 +420,9 @@ def has_messages(check: LogCheck | HistoryCheck, options: RunSpec) -> bool:
         return False
     has_room = options.output.format != "text" or options.output.for_people
     has_room = has_room and options.judging.verdicts != "none"
-    is_read_once = bool(options.log.streams) or any(map(is_pipe, options.log.paths))
+    is_read_once = bool(options.log.streams) or options.log.has_pipe
     has_room = has_room or (options.reporting.report is not None and is_read_once)
     return has_room and any(policy.message is not None for policy in check.policies)
-
-
-def is_pipe(path: str) -> bool:
-    """Whether a log cannot be read a second time."""
-    try:
-        found = os.fstat(STANDARD_INPUT) if path == STANDARD_STREAM else os.stat(path)
-    except OSError:
-        # such as a pattern of several files
-        return False
-    return not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode))
 
 
 def open_source(
@@ -565,11 +552,11 @@ def open_table_source(
 
     if options.host.takes_signals:
         take_signals_from_arrow()
-    if sys.stdin is None and "-" in options.log.paths:
+    if options.log.input.is_closed and STANDARD_STREAM in options.log.paths:
         raise RunError("cannot read standard input: it is closed")
     try:
         return open_tables(
-            options.log.tables or options.log.paths,
+            options.log.sources,
             atoms,
             policies=policies,
             atoms_of_partitions=atoms_of_partitions,
@@ -656,7 +643,7 @@ def statuses(source: Source) -> dict[str, os.stat_result]:
     if isinstance(source, TextLog):
         return {source.name: os.fstat(source.descriptor)}
     return {
-        file.name: os.fstat(0) if file.path == STANDARD_STREAM else os.stat(file.path)
+        file.name: os.stat(file.path) if file.input is None else os.fstat(file.input.descriptor)
         for file in source.files
     }
 

@@ -6,7 +6,7 @@ from mtlmon.errors import FormulaError
 from mtlmon.run.failure import RunError
 from mtlmon.run.option_rules import check_text_options
 from mtlmon.run.recognition import format_advice, format_of_input
-from mtlmon.support.standard_input import STANDARD_STREAM
+from mtlmon.support.inputs import STANDARD_STREAM
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def with_format(options: RunSpec) -> RunSpec:
     if options.policies.explain_formula or list(options.log.paths) != [STANDARD_STREAM]:
         return options
     if options.log.format is None and options.log.pattern is None:
-        return options.having(format=format_of_input())
+        return options.having(format=format_of_input(options.log.input))
     return options
 
 

@@ -94,7 +94,7 @@ def records_of(file: PolicyFile, relation: str, options: RunSpec) -> Steps:
         RunError: a file cannot be read or written.
         MtlmonError: the relation is invalid, or a table cannot be read.
     """
-    log, tables = options.log, options.log.tables or options.log.paths
+    log, tables = options.log, options.log.sources
     if options.host.takes_signals:
         take_signals_from_arrow()
     notes = ReadNotes()

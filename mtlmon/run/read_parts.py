@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING
 
 from mtlmon.run.checkpoint import DIGEST_BYTES, Edges, LogMark, Place
 from mtlmon.run.failure import RunError
-from mtlmon.support.standard_input import STANDARD_INPUT, followed_input
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Protocol
 
-    from mtlmon.support.standard_input import FollowedFile, Piece
+    from mtlmon.support.inputs import FollowedFile, Piece
 
     class OpenLog(Protocol):
         """A log that is open for reading."""
@@ -34,6 +33,10 @@ if TYPE_CHECKING:
         @property
         def descriptor(self) -> int:
             """Its descriptor."""
+
+        @property
+        def followed(self) -> FollowedFile | None:
+            """The file that is followed, if the bytes are its lines."""
 
         @property
         def start(self) -> int | None:
@@ -159,7 +162,7 @@ class ReadPart:
         self.edges: FileEdges | None = None
         self.file: Place | None = None
         # the lines of a file that is followed come through a pipe
-        self.followed = None if log.start is None else followed_input(log.descriptor)
+        self.followed = None if log.start is None else log.followed
         self.piece: Piece | None = None
         if log.start is not None and self.followed is None:
             self.edges = FileEdges(lambda *part: read_at(log, *part))
@@ -188,7 +191,7 @@ class ReadPart:
             return self.mark_of_piece(self.followed, position)
         if self.edges is None:
             assert self.digest is not None
-            return digest_mark(self.digest.up_to(position))
+            return digest_mark(self.digest.up_to(position), self.log.followed)
         return LogMark(edges=self.edges.of(position), file=self.file)
 
     def mark_of_piece(self, followed: FollowedFile, position: int) -> LogMark:
@@ -256,9 +259,13 @@ class ReadPart:
             raise LogDiffers
 
 
-def digest_mark(digest: str) -> LogMark:
-    """Return how a log is known again of which all has to be read again, by the digest of that."""
-    followed = followed_input(STANDARD_INPUT)
+def digest_mark(digest: str, followed: FollowedFile | None) -> LogMark:
+    """Return how a log is known again of which all has to be read again, by the digest of that.
+
+    Args:
+        digest: the digest.
+        followed: the file that is followed, if the log is that.
+    """
     if followed is None:
         return LogMark(digest=digest)
     whole, head = followed.whole, followed.head.decode("latin-1")

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import os
 import stat
-import sys
 
 from mtlmon.run.failure import RunError
+from mtlmon.support.inputs import STANDARD_STREAM
 from mtlmon.support.option_names import order_advice
-from mtlmon.support.standard_input import STANDARD_STREAM, input_name, look_at_input
 from mtlmon.support.table_formats import compression_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mtlmon.errors import LogError
     from mtlmon.run.spec import Log
+    from mtlmon.support.inputs import Input
     from mtlmon.support.option_names import OptionNames
 
 __all__ = ["format_advice", "format_of_input", "line_advice"]
@@ -26,23 +26,23 @@ COMPRESSED_BYTES = 1 << 20
 PIECE_BYTES = 256
 
 
-def format_of_input() -> str | None:
-    """Return the format of a log on standard input; None if that is closed.
+def format_of_input(stream: Input) -> str | None:
+    """Return the format of a log on an input; None if that is closed.
 
     What is not recognised as a table is a text log.
 
     Raises:
-        RunError: standard input cannot be read, or is compressed and not a table.
+        RunError: it cannot be read, or is compressed and not a table.
     """
-    if sys.stdin is None:
+    if stream.is_closed:
         return None
     try:
-        begin = look_at_input(is_enough, LINE_BYTES)
+        begin = stream.look(is_enough, LINE_BYTES)
         if compression_of(begin) is not None:
-            begin = look_at_input(lambda some: is_enough(decompressed(some)), COMPRESSED_BYTES)
-            return compressed_format(begin)
+            begin = stream.look(lambda some: is_enough(decompressed(some)), COMPRESSED_BYTES)
+            return compressed_format(begin, stream.name)
     except OSError as error:
-        raise RunError(f"cannot read {input_name()}: {error.strerror}") from None
+        raise RunError(f"cannot read {stream.name}: {error.strerror}") from None
     return format_of(begin) or "text"
 
 
@@ -56,7 +56,7 @@ def format_advice(log: Log) -> str:
 
     try:
         if log.path == STANDARD_STREAM:
-            begin = look_at_input(is_enough, LINE_BYTES)
+            begin = log.input.look(is_enough, LINE_BYTES)
         else:
             begin = first_bytes(log.path)
     except FileNotFoundError as error:
@@ -122,8 +122,8 @@ def format_of(begin: bytes) -> str | None:
     return None if guess is None else guess.format
 
 
-def compressed_format(begin: bytes) -> str:
-    """Return the format of a compressed table by its beginning.
+def compressed_format(begin: bytes, name: str) -> str:
+    """Return the format of a compressed table, which has a name, by its beginning.
 
     Raises:
         RunError: this is not a table.
@@ -135,7 +135,7 @@ def compressed_format(begin: bytes) -> str:
         guess = guess_format(begin, 1)
         assert guess is not None
         raise RunError(
-            f"{input_name()}: {guess.words}, and not a table by its first line: {guess.advice}, "
+            f"{name}: {guess.words}, and not a table by its first line: {guess.advice}, "
             "or say with --format what it is"
         )
     assert found is not None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from array import array
 from contextlib import closing
 from typing import TYPE_CHECKING
@@ -11,7 +10,7 @@ from mtlmon.checking import TextLog
 from mtlmon.relational.atoms import rows_of_log
 from mtlmon.relational.input.native import RowEvents, RowScanner
 from mtlmon.relational.native import PointBlock
-from mtlmon.run.files import STANDARD_INPUT, open_text_log
+from mtlmon.run.files import open_text_log, rewind
 from mtlmon.run.late_rows import table_order, text_order
 
 if TYPE_CHECKING:
@@ -30,7 +29,6 @@ __all__ = [
     "computed_atoms",
     "dropped_events",
     "log_events",
-    "rewind",
     "table_reader",
     "text_events",
     "text_reader",
@@ -143,7 +141,7 @@ def text_reader(
         from mtlmon.checking.point_rows import PointRows
         from mtlmon.relational.reasons.evidence import Known
 
-        rewind(start_of_input)
+        rewind(options.log, start_of_input)
         file = open_text_log(options.log)
         events = events_for(made, points, file.name)
         order = text_order(options, is_again=True)
@@ -194,7 +192,7 @@ def table_reader(
     traces = RelationTraces(file, shown)
 
     def read(made: Plan, points: PointBlock) -> Iterator[Known]:
-        rewind(start_of_input)
+        rewind(options.log, start_of_input)
         by_stamp = options.log.time_points == "stamp"
         # of several rows, a time-point does not tell which one a row of an atom is
         places = None if by_stamp else PointRows()
@@ -229,9 +227,3 @@ def table_reader(
                 yield Known(places, of_keys)
 
     return read
-
-
-def rewind(start_of_input: int | None) -> None:
-    """Go back to the beginning of standard input, if that is the log."""
-    if start_of_input is not None:
-        os.lseek(STANDARD_INPUT, start_of_input, os.SEEK_SET)

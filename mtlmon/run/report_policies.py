@@ -11,7 +11,7 @@ from mtlmon.policy import PolicyFile
 from mtlmon.policy.written import WrittenPolicy, written_formula, written_policies
 from mtlmon.reporting import PolicyFileName
 from mtlmon.run.files import text_of
-from mtlmon.support.standard_input import STANDARD_STREAM
+from mtlmon.support.inputs import STANDARD_STREAM
 from mtlmon.support.time_zones import read_time_zone
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 
 from mtlmon.support.frozen import Frozen
+from mtlmon.support.inputs import STANDARD, STANDARD_STREAM, Input
 from mtlmon.support.option_names import COMMAND
-from mtlmon.support.standard_input import STANDARD_STREAM
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -74,7 +74,8 @@ class Log(Frozen):
     """What is read, and how.
 
     Attributes:
-        paths: the names of files, with `-` for standard input.
+        paths: the names of files, with `-` for the input.
+        input: what takes the place of standard input.
         tables: instead of files, or among them, tables and data frames.
         keys: the columns of keys, as they are given.
         given: what a program gives as it comes, instead of files and tables; None if it does not.
@@ -85,6 +86,7 @@ class Log(Frozen):
     given: GivenRows | GivenText | None = None
     counting: NDArray[np.bool_] | None = None
     paths: Sequence[str] = ()
+    input: Input = STANDARD
     tables: Sequence[Any] = ()
     follow: str | None = None
     format: str | None = None
@@ -112,6 +114,28 @@ class Log(Frozen):
     def path(self) -> str:
         """The first file, or standard input."""
         return self.paths[0] if self.paths else STANDARD_STREAM
+
+    @property
+    def sources(self) -> Sequence[Any]:
+        """The tables, or the paths and inputs of tables."""
+        named = [self.input if one == STANDARD_STREAM else one for one in self.paths]
+        return self.tables or named
+
+    @property
+    def has_pipe(self) -> bool:
+        """Whether some of the files cannot be read a second time."""
+        return any(self._is_pipe(path) for path in self.paths)
+
+    def _is_pipe(self, path: str) -> bool:
+        import stat
+
+        try:
+            own = path == STANDARD_STREAM
+            found = os.fstat(self.input.descriptor) if own else os.stat(path)
+        except OSError:
+            # such as a pattern of several files
+            return False
+        return not (stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode))
 
     @property
     def key_columns(self) -> list[str]:

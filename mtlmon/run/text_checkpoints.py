@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from mtlmon.run.pump import BLOCK_BYTES, MonitoredText
 from mtlmon.run.read_parts import LogEnds, ReadPart
-from mtlmon.support.standard_input import resume_in_input
 
 if TYPE_CHECKING:
     import os
@@ -98,8 +97,8 @@ class CheckpointedText(MonitoredText):
             raise LogEnds
         if self.part.seek(mark):
             self.bytes_read = count
-            if count and not self.log.is_regular:
-                resume_in_input()
+            if count and self.log.input is not None and not self.log.is_regular:
+                self.log.input.resume()
             return
         self.part.read_again(mark)
         block = memoryview(bytearray(BLOCK_BYTES))

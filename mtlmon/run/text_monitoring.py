@@ -93,7 +93,7 @@ def monitor_log(name: str | None, formula: Formula, options: RunSpec) -> Steps:
         from mtlmon.run.late_rows import text_order
 
         order = text_order(options)
-    log = open_log(options.log.path, order)
+    log = open_log(options.log.path, options.log.input, order)
     verdicts = open_verdicts(
         options.output.path,
         {log.name: log.status},

@@ -76,6 +76,7 @@ if TYPE_CHECKING:
     from mtlmon.policy.predicates.environment import Environment, Relation
     from mtlmon.relations.revised import RevisedRelations
     from mtlmon.streams.atoms import Computed
+    from mtlmon.support.inputs import FollowedFile
     from mtlmon.tables.formats.dialect import Dialect
     from mtlmon.tables.row_relations import RowRelations
 
@@ -488,6 +489,13 @@ class TableEvents(BatchReader[EventBatch], NotCopied):
         """The descriptor of the only file, if there is a start."""
         assert self._file is not None
         return self._file.descriptor
+
+    @property
+    def followed(self) -> FollowedFile | None:
+        """The file that is followed, if the log is its lines."""
+        (*others, only) = self.sources
+        stream = only.input if isinstance(only, TableFile) and not others else None
+        return None if stream is None else stream.followed
 
     @property
     def _stateful(self) -> tuple[Stateful, ...]:

@@ -257,7 +257,7 @@ def _schema(tables: Tables | Sequence[Tables], options: dict[str, Any]) -> pa.Sc
     first = sources[0]
     if not isinstance(first, TableFile):
         return pa.RecordBatchReader.from_stream(first.table).schema
-    if first.path == "-":
+    if first.input is not None:
         raise MtlmonError("relations are not evaluated on standard input: write the rows to a file")
     if pattern is not None:
         return read_line_schema(first.path, pattern, dialect)

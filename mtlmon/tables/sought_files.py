@@ -13,15 +13,14 @@ import os
 import stat
 from typing import TYPE_CHECKING
 
-from mtlmon.support.standard_input import STANDARD_INPUT as STANDARD_DESCRIPTOR
-from mtlmon.support.standard_input import followed_input
 from mtlmon.support.table_formats import COMPRESSION_BYTES, LINES, compression_of
 from mtlmon.tables.formats.delimited import FORMATS_WITH_DELIMITERS
-from mtlmon.tables.formats.files import STANDARD_INPUT, TableFile
+from mtlmon.tables.formats.files import TableFile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from mtlmon.support.inputs import FollowedFile, Input
     from mtlmon.tables.formats.files import TableObject
 
 __all__ = ["SoughtFile", "sought_file"]
@@ -32,7 +31,12 @@ class SoughtFile:
 
     Args:
         path: the path of the file.
+
+    Attributes:
+        followed: the file that is followed, if it is read by its lines; else None.
     """
+
+    followed: FollowedFile | None = None
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -53,11 +57,16 @@ class SoughtFile:
 
 
 class FollowedInput(SoughtFile):
-    """Standard input, through which the lines of a file come that is followed."""
+    """An input through which the lines of a file come that is followed."""
+
+    def __init__(self, stream: Input) -> None:
+        super().__init__(stream.name)
+        self._stream = stream
+        self.followed = stream.followed
 
     @property
     def descriptor(self) -> int:
-        return STANDARD_DESCRIPTOR
+        return self._stream.descriptor
 
 
 def sought_file(sources: Sequence[TableFile | TableObject]) -> SoughtFile | None:
@@ -70,8 +79,8 @@ def sought_file(sources: Sequence[TableFile | TableObject]) -> SoughtFile | None
         return None
     if only.format not in (*FORMATS_WITH_DELIMITERS, "jsonl", LINES):
         return None
-    if only.path == STANDARD_INPUT:
-        return None if followed_input(STANDARD_DESCRIPTOR) is None else FollowedInput(only.path)
+    if only.input is not None:
+        return None if only.input.followed is None else FollowedInput(only.input)
     if not stat.S_ISREG(os.stat(only.path).st_mode):
         return None
     with open(only.path, "rb", buffering=0) as file:

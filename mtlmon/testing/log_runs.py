@@ -17,7 +17,6 @@ from mtlmon.run.host import Host
 from mtlmon.run.judges import Taker
 from mtlmon.run.keywords import CheckOptions, LogOptions, in_python, require_consistent, spec_of
 from mtlmon.run.library import advised
-from mtlmon.run.policies import is_pipe
 from mtlmon.run.preparing import adopted
 from mtlmon.run.steps import require_runnable, steps_of
 from mtlmon.support.extras import load_extra
@@ -263,7 +262,7 @@ class LogRun:
     @property
     def can_reread(self) -> bool:
         """Whether the log can be read again."""
-        return not any(map(is_pipe, self.spec.log.paths))
+        return not self.spec.log.has_pipe
 
     def _refused(self) -> MtlmonError | None:
         """The error of the first row that came too late; None if there is none."""

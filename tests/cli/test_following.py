@@ -14,7 +14,7 @@ pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed
 
 from tests.cli.kills import wait_for_checkpoint
 from tests.cli.process import SECONDS, Ended, Live, mtlmon, wait_until
-from tests.doors import Follower, cli_following
+from tests.doors import Follower, followed_file
 
 
 def append(path: Path, text: str) -> None:
@@ -153,17 +153,16 @@ def test_what_cannot_be_followed(arguments: list[str], message: str) -> None:
 @pytest.mark.parametrize("size", [1, 3, 1 << 16])
 def test_headers_in_pieces(size: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """What is written does not depend on how much is read at once."""
-    monkeypatch.setattr(cli_following, "BLOCK_BYTES", size)
-    reader, writer = os.pipe()
+    monkeypatch.setattr(followed_file, "BLOCK_BYTES", size)
     path = tmp_path / "a.csv"
-    follower = Follower(str(path), writer, lambda line: line.startswith(b"ts"))
+    follower = Follower(str(path), lambda line: line.startswith(b"ts"), print)
     for text in ("", "ts,a\n1,2\n", "ts,a\n2,3", "ts,b\n3,4\n", "ts,", "", "ts,a\n"):
         path.unlink(missing_ok=True)
         path.write_text(text)
         follower.look()
     follower.end()
     follower.run()
-    with open(reader, "rb") as file:
+    with open(follower.input.descriptor, "rb") as file:
         assert file.read() == b"ts,a\n1,2\n2,3\nts,b\n3,4\nts,\n"
 
 
@@ -338,9 +337,8 @@ def test_files_that_were_between(tmp_path: Path) -> None:
 
 def test_bytes_that_were_cut_off(tmp_path: Path) -> None:
     """A place in a piece of the file that was cut since is the beginning of the next piece."""
-    reader, writer = os.pipe()
     path = tmp_path / "a.log"
-    follower = Follower(str(path), writer, lambda line: False, keeps=True)
+    follower = Follower(str(path), lambda line: False, print, keeps=True)
     path.write_text("@1 p\n@2 p\n")
     follower.look()
     os.truncate(path, 0)
@@ -351,7 +349,7 @@ def test_bytes_that_were_cut_off(tmp_path: Path) -> None:
     assert follower.piece_at(5).start == 10
     piece = follower.piece_at(10)
     assert (piece.start, piece.shift) == (10, 10)
-    os.close(reader)
+    follower.close()
 
 
 def test_a_log_of_monpoly(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import bz2
 import gzip
 import io
 import lzma
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,13 +18,10 @@ from pyarrow import csv, feather, ipc, parquet
 
 from tests.cli.process import Ended, Live, mtlmon, shell
 from tests.doors import (
-    STANDARD_INPUT,
-    _Begin,
+    Input,
+    LogFile,
     format_of,
-    has_begun,
     is_enough,
-    read_ready,
-    take_begin,
 )
 
 if TYPE_CHECKING:
@@ -178,14 +176,24 @@ def test_how_much_of_a_log_is_enough() -> None:
     assert found == ["csv", "tsv", "jsonl", None, None, None]
 
 
-def test_what_has_been_looked_at_is_given_back_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_Begin, "content", b"@1 p\n")
+def test_what_has_been_looked_at_is_given_back_in_pieces() -> None:
+    reader, writer = os.pipe()
+    os.write(writer, b"@1 p\n")
+    stream = Input(reader, "<pipe>")
+    assert stream.look(is_enough, 1) == b"@1 p\n"
+    os.write(writer, b"@2 q\n")
+    os.close(writer)
+    log = LogFile(reader, stream.name, input=stream)
     block = bytearray(2)
     found = b""
-    while has_begun(STANDARD_INPUT):
-        assert not has_begun(STANDARD_INPUT + 1) and take_begin(STANDARD_INPUT + 1) == b""
-        found += block[: read_ready(STANDARD_INPUT, memoryview(block))]
+    while log.has_begun:
+        found += block[: log.read_ready(memoryview(block))]
     assert found == b"@1 p\n"
+    assert stream.take_begin() == b"" and log.read_ready(memoryview(block)) == 2
+    assert bytes(block) == b"@2"
+    log.close()
+    # the run does not own it
+    os.close(reader)
 
 
 @pytest.mark.parametrize(

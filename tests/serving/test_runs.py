@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from mtlmon import Formula
     from tests.doors import Example, Findings, Verdict
 
-pytestmark = pytest.mark.usefixtures("standard_input")
 
 EXAMPLE_POLICY, EXAMPLE_LOG = EXAMPLES[0].policy, EXAMPLES[0].log
 
@@ -53,8 +52,8 @@ policy soon: charge < 65 IMPLIES EVENTUALLY[0,1h] charge > 70
 
 def found(policy: str, log: str, *arguments: str) -> Findings:
     options = parse_arguments(arguments)
-    serving_work.hold_log(log, options.log_name)
-    return serving_work.findings_of(policy, log, options)
+    with serving_work.held_log(log, options.log_name) as held:
+        return serving_work.findings_of(policy, held, options)
 
 
 def asked(action: str, policy: str, log: str, *arguments: str, **more: object) -> dict[str, Any]:

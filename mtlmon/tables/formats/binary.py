@@ -14,7 +14,6 @@ from mtlmon.checking.sources import Pause
 from mtlmon.errors import TableError
 from mtlmon.tables.columns.arrow_text import is_readable, is_text, without_views
 from mtlmon.tables.formats.blocks import Block
-from mtlmon.tables.formats.files import STANDARD_INPUT
 from mtlmon.tables.formats.type_texts import types_of, types_text
 from mtlmon.tables.given import GivenRows, NewRows
 
@@ -173,7 +172,7 @@ class BinaryReader:
         from pyarrow import parquet
 
         names = list(self._selection.names)
-        source = stream.raw if file.path == STANDARD_INPUT else file.path
+        source = file.path if file.input is None else stream.raw
         # Parts of columns are read as they are decoded, not whole row groups.
         with parquet.ParquetFile(
             source, pre_buffer=False, buffer_size=_READ_BYTES, page_checksum_verification=True
@@ -194,7 +193,7 @@ class BinaryReader:
         """Read the batches of a stream; a file is a mark, such a stream, and a list of places in
         it.
         """
-        if stream.is_regular and stream.compression is None and file.path != STANDARD_INPUT:
+        if stream.is_regular and stream.compression is None and file.input is None:
             # Not mapped into memory: if a mapped file is truncated, reading it ends the process.
             source = pa.OSFile(file.path)
             begin = source.read(_MARK_BYTES)

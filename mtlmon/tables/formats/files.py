@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from mtlmon.errors import MtlmonError, TableError
 from mtlmon.support.file_patterns import files_of
+from mtlmon.support.inputs import STANDARD, STANDARD_STREAM, Input
 from mtlmon.support.option_names import PYTHON
-from mtlmon.support.standard_input import input_name, resume_in_input, take_begin
 from mtlmon.support.table_formats import (
     COMPRESSION_BYTES,
     FORMAT_NAMES,
@@ -44,9 +44,8 @@ if TYPE_CHECKING:
 
         def __arrow_c_stream__(self, requested_schema: object = None) -> object: ...
 
-    Tables = str | os.PathLike[str] | SupportsArrowStream | polars.LazyFrame
+    Tables = str | os.PathLike[str] | Input | SupportsArrowStream | polars.LazyFrame
 
-STANDARD_INPUT = "-"
 _XZ_BYTES = 1 << 16
 
 
@@ -54,14 +53,16 @@ class TableFile(NamedTuple):
     """A file of a table.
 
     Attributes:
-        path: the path of the file, or `-` for standard input.
+        path: the path of the file, or `-` for an input.
         name: the name of the file in messages.
         format: one of FORMAT_NAMES.
+        input: the input; None if it is a file.
     """
 
     path: str
     name: str
     format: str
+    input: Input | None = None
 
 
 def table_files(
@@ -89,8 +90,8 @@ def table_files(
     found: list[TableFile] = []
     for path in [paths] if isinstance(paths, str | os.PathLike) else paths:
         text = os.fspath(path)
-        if text == STANDARD_INPUT:
-            found.append(_table_file(text, input_name(), format, option_names))
+        if text == STANDARD_STREAM:
+            found.append(_input_file(STANDARD, format, option_names))
         elif os.path.isdir(text):
             found += _in_directory(text, format, option_names)
         else:
@@ -118,14 +119,24 @@ def _in_directory(directory: str, format: str | None, option_names: OptionNames)
 
 def _table_file(path: str, name: str, format: str | None, option_names: OptionNames) -> TableFile:
     if format is None:
-        emitted = None if path == STANDARD_INPUT else table_format(path)
+        emitted = table_format(path)
         if emitted is None:
-            known = ", ".join(FORMAT_NAMES)
-            option = option_names.written("format")
-            advice = f": say it with {option}," if option else ":"
-            raise MtlmonError(f"{name}: the name does not tell the format{advice} one of {known}")
+            raise _unknown_format(name, option_names)
         format = emitted[0]
     return TableFile(path, name, format)
+
+
+def _input_file(stream: Input, format: str | None, option_names: OptionNames) -> TableFile:
+    if format is None:
+        raise _unknown_format(stream.name, option_names)
+    return TableFile(STANDARD_STREAM, stream.name, format, stream)
+
+
+def _unknown_format(name: str, option_names: OptionNames) -> MtlmonError:
+    known = ", ".join(FORMAT_NAMES)
+    option = option_names.written("format")
+    advice = f": say it with {option}," if option else ":"
+    return MtlmonError(f"{name}: the name does not tell the format{advice} one of {known}")
 
 
 class TableObject(NamedTuple):
@@ -173,6 +184,8 @@ def table_sources(
     for table in tables:
         if isinstance(table, str | os.PathLike):
             found += table_files(table, format, option_names)
+        elif isinstance(table, Input):
+            found.append(_input_file(table, format, option_names))
         elif isinstance(table, GivenRows):
             found.append(TableObject(table, table.name))
         elif hasattr(table, "__arrow_c_stream__"):
@@ -210,7 +223,7 @@ class _LiveFile(io.FileIO):
 
 
 class ByteStream:
-    """The bytes of a file or of standard input, decompressed.
+    """The bytes of a file or an input, decompressed.
 
     Args:
         file: the file.
@@ -231,12 +244,13 @@ class ByteStream:
 
     def __init__(self, file: TableFile, wait: Callable[[int], None] | None = None) -> None:
         self.name = file.name
-        is_path = file.path != STANDARD_INPUT
-        path = file.path if is_path else 0
+        self._input = file.input
+        path = file.path if file.input is None else file.input.descriptor
+        is_own = file.input is None
         self.raw = (
-            io.FileIO(path, closefd=is_path)
+            io.FileIO(path, closefd=is_own)
             if wait is None
-            else _LiveFile(path, wait, closefd=is_path)
+            else _LiveFile(path, wait, closefd=is_own)
         )
         status = os.fstat(self.raw.fileno())
         self.is_regular = stat.S_ISREG(status.st_mode)
@@ -265,7 +279,7 @@ class ByteStream:
         self.close()
 
     def close(self) -> None:
-        """Close the file, unless it is standard input."""
+        """Close the file, unless it is an input."""
         self.bytes_read = self.size or 0
         self.raw.close()
 
@@ -307,8 +321,8 @@ class ByteStream:
         self._begin = b""
         if self.is_regular:
             self.raw.seek(position)
-        else:
-            resume_in_input()
+        elif self._input is not None:
+            self._input.resume()
 
     def _read_into(self, view: memoryview) -> int:
         if self._stream is not None:
@@ -346,7 +360,7 @@ class ByteStream:
         """Enough of the first bytes to determine the compression."""
         if self.is_regular:
             return self.raw.read(COMPRESSION_BYTES) or b""
-        found = take_begin(self.raw.fileno())
+        found = b"" if self._input is None else self._input.take_begin()
         while len(found) < COMPRESSION_BYTES and may_be_compressed(found):
             read = self.raw.read(COMPRESSION_BYTES - len(found))
             if not read:
@@ -414,5 +428,5 @@ def file_size(file: TableFile) -> int | None:
     Raises:
         OSError: the file does not exist.
     """
-    status = os.fstat(0) if file.path == STANDARD_INPUT else os.stat(file.path)
+    status = os.stat(file.path) if file.input is None else os.fstat(file.input.descriptor)
     return status.st_size if stat.S_ISREG(status.st_mode) else None

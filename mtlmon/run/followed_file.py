@@ -10,29 +10,27 @@ has the first lines of the log, as readers find formats and types by them.
 
 from __future__ import annotations
 
-import io
 import os
 import select
 import stat
-import sys
 import threading
 import time
 
-from mtlmon.cli.signals import Signals
-from mtlmon.cli.terminal import note
 from mtlmon.run.checkpoint import AFRESH
 from mtlmon.run.failure import RunError
 from mtlmon.run.read_parts import edges_of
 from mtlmon.run.report import plural
-from mtlmon.support.standard_input import STANDARD_INPUT, Piece, follow_input, name_input
+from mtlmon.support.inputs import STANDARD_STREAM, Input, Piece
+from mtlmon.support.table_formats import table_format
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mtlmon.run.checkpoint import LogMark, Place
+    from mtlmon.run.spec import RunSpec
 
-__all__ = ["follow"]
+__all__ = ["Follower", "following"]
 
 # How often to look at the file, in seconds.
 STEP = 0.1
@@ -45,21 +43,43 @@ HEAD_BYTES = 1 << 12
 SAME_SECONDS = 0.3
 
 
-def follow(
-    path: str, is_header: Callable[[bytes], bool], mark: LogMark | None = None, *, keeps: bool
-) -> None:
-    """Let standard input be what is written to a file, from its beginning or a checkpoint on.
+def following(options: RunSpec) -> tuple[RunSpec, Follower]:
+    """Return options whose log is what is written to the file that is followed; and what does that.
 
-    Args:
-        path: the file, which need not exist yet.
-        is_header: whether the first line of the log is a header, which is not read again where a
-            file begins with the same one.
-        mark: where a run goes on; None for the beginning.
-        keeps: whether files stay open until all that was read of them has been checked.
+    The file need not exist yet. It is read from its beginning, or from where a checkpoint is.
 
     Raises:
-        RunError: this is not a file, or cannot be read; or the mark is of another one.
+        RunError: this is not a file that can be followed, or cannot be read; or the checkpoint is
+            of another one.
     """
+    log, checkpoint, host = options.log, options.checkpoint, options.host
+    assert log.follow is not None
+    known = table_format(log.follow)
+    format = log.format
+    if format is None and known is not None and log.pattern is None:
+        format = known[0]
+    from mtlmon.run.recognition import format_of
+
+    def is_header(line: bytes) -> bool:
+        return (format or format_of(line)) in ("csv", "tsv")
+
+    mark = None
+    if checkpoint.path is not None and checkpoint.resume:
+        from mtlmon.run.checkpoint import CheckpointFile
+
+        before = CheckpointFile(checkpoint.path).read()
+        mark = None if before is None else before.log
+    require_file(log.follow, host.note)
+    follower = Follower(log.follow, is_header, host.note, keeps=checkpoint.path is not None)
+    if mark is not None:
+        follower.begin_at(mark)
+    if not follower.begin:
+        follower.resume()
+    return options.having(logs=[STANDARD_STREAM], input=follower.input, format=format), follower
+
+
+def require_file(path: str, note: Callable[[str], None]) -> None:
+    """Raise RunError if a path is not that of a file which can be read, or may come to be one."""
     try:
         status = os.stat(path)
         if not stat.S_ISREG(status.st_mode):
@@ -70,22 +90,6 @@ def follow(
     except (OSError, ValueError) as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
         raise RunError(f"cannot read {path}: {reason}") from None
-    reader, writer = os.pipe()
-    if reader != STANDARD_INPUT:
-        os.dup2(reader, STANDARD_INPUT)
-        os.close(reader)
-    if sys.stdin is None:
-        # it was closed, and is open now
-        sys.stdin = io.StringIO()
-    name_input(path)
-    follower = Follower(path, writer, is_header, keeps=keeps)
-    Signals.end_log = staticmethod(follower.end)
-    if keeps:
-        follow_input(follower)
-    if mark is not None:
-        follower.begin_at(mark)
-    if not follower.begin:
-        follower.resume()
 
 
 class Follower:
@@ -93,36 +97,41 @@ class Follower:
 
     Args:
         path: the file.
-        writer: the descriptor of the pipe's end to write to, which is closed at the end.
-        is_header: as for `follow`.
-        keeps: likewise.
+        is_header: whether the first line of the log is a header, which is not read again where a
+            file begins with the same one.
+        note: is told what becomes of the file.
+        keeps: whether files stay open until all that was read of them has been checked.
 
     Attributes:
         begin: the position in the log, as a number of bytes, that it is read from.
+        input: the end of the pipe that the log is read from.
     """
 
     def __init__(
         self,
         path: str,
-        writer: int,
         is_header: Callable[[bytes], bool],
+        note: Callable[[str], None],
         *,
         keeps: bool = False,
     ) -> None:
+        reader, self.writer = os.pipe()
+        self.input = Input(reader, path, self if keeps else None)
         # the first bytes of the log
         self.lines = b""
         self.begin = 0
         self.keeps = keeps
-        self.is_running = False
+        self.thread: threading.Thread | None = None
         # how many bytes the log has so far
         self.written = 0
         # the files that they come from; one that was cut is followed by another piece of it
         self.pieces = [Piece(None, path, 0)]
         self.path = path
-        self.writer = writer
         self.is_header = is_header
+        self.note = note
         self.ended = threading.Event()
         self.ended_at = 0.0
+        self.is_closed = False
         self.file: int | None = None
         # how many bytes of the file have been read
         self.position = 0
@@ -142,6 +151,21 @@ class Follower:
         self.ended.set()
         return True
 
+    def close(self) -> None:
+        """Follow the file no longer: nobody reads what comes any more."""
+        if self.is_closed:
+            return
+        self.is_closed = True
+        self.ended.set()
+        # so that writing does not wait any more
+        os.close(self.input.descriptor)
+        if self.thread is None:
+            os.close(self.writer)
+        else:
+            self.thread.join()
+        for piece in [*self.pieces] if self.keeps else ():
+            self.drop(piece)
+
     # ---- where a run goes on ---------------------------------------------------------------
 
     def begin_at(self, mark: LogMark) -> None:
@@ -156,7 +180,8 @@ class Follower:
         if self.begin:
             self.send(self.lines)
         if mark.lost:
-            note(f"{self.path} was cut: {plural(mark.lost, 'byte')} had been read, not checked")
+            lost = plural(mark.lost, "byte")
+            self.note(f"{self.path} was cut: {lost} had been read, not checked")
         if mark.file is None or mark.edges is None:
             if mark.digest is not None and mark.head:
                 raise RunError(
@@ -174,9 +199,10 @@ class Follower:
         self.pieces = [Piece(self.file, path, self.written)]
         self.pieces[0].shift, self.pieces[0].size = mark.shift, mark.place
         if os.path.realpath(path) != os.path.realpath(self.path):
-            note(f"{self.path} has been replaced since the checkpoint: reading the rest of {path}")
+            since = f"{self.path} has been replaced since the checkpoint"
+            self.note(f"{since}: reading the rest of {path}")
             for other in self.newer(path):
-                note(f"{other} was written after {path}, and is not read")
+                self.note(f"{other} was written after {path}, and is not read")
 
     def resume_without(self, mark: LogMark) -> None:
         """Begin with the present file, as that of the mark is not there any more.
@@ -190,7 +216,7 @@ class Follower:
         what = f"{self.path} has been replaced or cut since the checkpoint"
         if mark.events or mark.digest is not None:
             raise RunError(f"{what}, and the file before is not beside it any more {AFRESH}")
-        note(
+        self.note(
             f"{what}: going on from its beginning; what the file before had behind its first "
             f"{plural(mark.place, 'byte')} is not checked"
         )
@@ -230,14 +256,14 @@ class Follower:
 
     def resume(self) -> None:
         """Drop the first lines, as far as they are in the pipe, and begin to follow."""
-        if self.is_running:
+        if self.thread is not None:
             return
-        self.is_running = True
         poll = select.poll()
-        poll.register(STANDARD_INPUT, select.POLLIN)
+        poll.register(self.input.descriptor, select.POLLIN)
         while self.begin and poll.poll(0):
-            os.read(STANDARD_INPUT, BLOCK_BYTES)
-        threading.Thread(target=self.run, name="mtlmon-follow", daemon=True).start()
+            os.read(self.input.descriptor, BLOCK_BYTES)
+        self.thread = threading.Thread(target=self.run, name="mtlmon-follow", daemon=True)
+        self.thread.start()
 
     @property
     def head(self) -> bytes:
@@ -289,7 +315,7 @@ class Follower:
         except BrokenPipeError:
             pass
         except OSError as error:
-            note(f"cannot read {self.path}: {error.strerror}; the log ends here")
+            self.note(f"cannot read {self.path}: {error.strerror}; the log ends here")
         finally:
             os.close(self.writer)
             if self.file is not None and not self.keeps:
@@ -310,7 +336,7 @@ class Follower:
             self.start_again()
             if not self.open():
                 return
-            note(f"{self.path} has been replaced: going on with the new file")
+            self.note(f"{self.path} has been replaced: going on with the new file")
             self.read()
 
     def open(self) -> bool:
@@ -343,7 +369,7 @@ class Follower:
         """Write what has been appended to the open file; start again if it has been cut."""
         assert self.file is not None
         if os.fstat(self.file).st_size < self.position:
-            note(f"{self.path} has been cut: going on from its beginning")
+            self.note(f"{self.path} has been cut: going on from its beginning")
             self.start_again()
             os.lseek(self.file, 0, os.SEEK_SET)
             self.position = 0
