@@ -9,7 +9,8 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/mtlmon.XXXXXX")
 trap 'rm -rf "$scratch"' EXIT
 
-unset PYTHONPATH PYTHONHOME PYTHONSAFEPATH VIRTUAL_ENV
+# modules are compiled once: those of a mutant, or an environment, are imported by many processes
+unset PYTHONPATH PYTHONHOME PYTHONSAFEPATH PYTHONDONTWRITEBYTECODE VIRTUAL_ENV
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1 PIP_QUIET=2
 
 # The files under version control, and new ones that are not ignored; nothing that was built.
