@@ -19,14 +19,16 @@ cdef enum:
     # the kind of a time-point without a verdict, beside those of verdict records
     STILL_OPEN = 3
     NO_CHUNK = 0xFFFFFFFF
-    # how many events a chunk has at least, but for the last one
+    # how many events a chunk has at least, but for the last one, and if none of them is final when
+    # the next one begins
     LEAST_SPACING = 8
+    DENSE_SPACING = 32
     # up to how many chunks are searched by halving only
     FEW_CHUNKS = 64
     # how far from the last one a chunk is looked for before all are searched
     NEAR_CHUNKS = 8
     # how many forgotten chunks are kept, and how many words of a state in each
-    MOST_SPARE = 1024
+    MOST_SPARE = 4096
     MOST_SPARE_WORDS = 64
 
 

@@ -103,7 +103,7 @@ cdef int make_room(Chunk *chunk, size_t more, size_t words) except -1 nogil:
     """
     cdef size_t needed = <size_t> chunk.count + more
     cdef size_t wanted = max(
-        max(needed, <size_t> chunk.capacity + chunk.capacity // 2), <size_t> LEAST_SPACING
+        max(needed, 2 * <size_t> chunk.capacity), <size_t> LEAST_SPACING
     )
     cdef size_t size = (1 + words) * sizeof(uint64_t) + sizeof(Point)
     cdef uint64_t *block
@@ -560,7 +560,7 @@ cdef void forget_chunks(Trace *trace, uint64_t bound, SpareChunks *spare) noexce
         trace.first += 1
         note_forgotten(trace, chunk)
         if (
-            spare.count < MOST_SPARE and chunk.capacity == LEAST_SPACING
+            spare.count < MOST_SPARE and chunk.capacity <= DENSE_SPACING
             and chunk.saved.words.capacity <= MOST_SPARE_WORDS
         ):
             spare.chunks[spare.count] = chunk

@@ -42,7 +42,7 @@ def trace_bytes(size_t atoms, size_t state_words=0):
     many as a state has words.
     """
     return sizeof(Trace) + (
-        LEAST_SPACING + max(<size_t> LEAST_SPACING, state_words)
+        DENSE_SPACING + max(<size_t> DENSE_SPACING, state_words)
     ) * event_bytes(atoms)
 
 
@@ -438,7 +438,10 @@ cdef class Histories(Admission):
         return 0
 
     def finish(self, end_time=None):
-        """Judge what waits, and end all traces, with what is known about the time after them."""
+        """Judge what waits, and end all traces, with what is known about the time after them.
+
+        PERF: with states kept at the ends of traces that nothing follows, each trace took 6 kB more.
+        """
         cdef EndTime end = read_end_time(end_time)
         cdef uint32_t k
         cdef bint is_done = False
@@ -462,6 +465,8 @@ cdef class Histories(Admission):
                         self.session.run_finish(&end)
                         self.apply(k, NULL, 0)
                         self.note_pending(k)
+                        self.ends.end(&self.ends.resting[k])
+                        self.loaded = NO_TRACE
             is_done = self.is_finished = True
         finally:
             self.is_broken = not is_done
