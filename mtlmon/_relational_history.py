@@ -314,7 +314,7 @@ class RelationalHistory:
 
     @property
     def _unmatched_count(self) -> int:
-        return self._points.leader.counters["unmatched"]
+        return self._points.leader.counter("unmatched")
 
     @property
     @guarded

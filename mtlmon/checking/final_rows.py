@@ -220,7 +220,7 @@ class FinalRows:
         """The number of bytes that rows take, about."""
         if self._admission is None:
             return 0
-        held: int = self._admission.leader.counters["held_bytes"]
+        held: int = self._admission.leader.counter("held_bytes")
         return held + self._held.nbytes + sum(one.nbytes for one in self._come)
 
     # ---- snapshots -------------------------------------------------------------------------

@@ -565,8 +565,8 @@ class HistoryCheck:
     @property
     def held_bytes(self) -> int:
         """The number of bytes that are held so that late rows can come, about, without ids."""
-        counters = [history.counters for history in self._histories]
-        held = sum(own["held_bytes"] + own["state_bytes"] for own in counters)
+        parts = ("held_bytes", "state_bytes")
+        held = sum(one.counter(part) for one in self._histories for part in parts)
         held += sum(late.byte_count for late in self._late_partitions.values())
         held += 0 if self.relations is None else self.relations.byte_count
         held += self.bytes_beside
@@ -682,7 +682,7 @@ class HistoryCheck:
         for number, counter in enumerate(self._counters):
             place = number if counter is None else counter
             false, true = self._now[place, FALSE], self._now[place, TRUE]
-            events = self._histories[place].counters["events"] if self._histories else 0
+            events = self._histories[place].counter("events") if self._histories else 0
             counts.append(PolicyCounts(events, int(true), int(false)))
         return counts
 
@@ -715,12 +715,12 @@ class HistoryCheck:
     @property
     def unmatched(self) -> int:
         """How many retractions have found no row, for the policy for which most have not."""
-        return max((one.counters["unmatched"] for one in self._admitting), default=0)
+        return max((one.counter("unmatched") for one in self._admitting), default=0)
 
     @property
     def retracted(self) -> int:
         """How many rows were retracted, or replaced by others with their ids."""
-        return max((one.counters["retracted"] for one in self._admitting), default=0)
+        return max((one.counter("retracted") for one in self._admitting), default=0)
 
     @property
     def _admitting(self) -> list[NumberedHistory]:
@@ -759,4 +759,4 @@ class HistoryCheck:
     def judged_again(self) -> int:
         """How many time-points of policies were judged again, as events came before them."""
         histories = self._histories[: len(self.policies)]
-        return sum(history.counters["replayed_events"] for history in histories)
+        return sum(history.counter("replayed_events") for history in histories)

@@ -568,7 +568,7 @@ class LatePartition:
         """The number of bytes that rows and states take, about."""
         of_rounds = 0 if self._rounds is None else self._rounds.byte_count
         of_held = 0 if self._held is None else self._held.rows.byte_count
-        return self.leader.counters["held_bytes"] + self._pool.byte_count + of_held + of_rounds
+        return self.leader.counter("held_bytes") + self._pool.byte_count + of_held + of_rounds
 
 
 def _texts_of(rows: Rows) -> Iterator[str]:

@@ -369,7 +369,7 @@ class ValuationCheck:
     @property
     def event_count(self) -> int:
         """How many events have been taken in, less those that were taken back."""
-        return 0 if self._history is None else self._history.leader.counters["events"]
+        return 0 if self._history is None else self._history.leader.counter("events")
 
     @property
     def outcomes(self) -> list[Outcome | None]:
@@ -383,12 +383,12 @@ class ValuationCheck:
     @property
     def unmatched(self) -> int:
         """How many retractions have found no row."""
-        return 0 if self._history is None else self._history.leader.counters["unmatched"]
+        return 0 if self._history is None else self._history.leader.counter("unmatched")
 
     @property
     def retracted(self) -> int:
         """How many rows were retracted, or replaced by others with their ids."""
-        return 0 if self._history is None else self._history.leader.counters["retracted"]
+        return 0 if self._history is None else self._history.leader.counter("retracted")
 
     @property
     def judged_again(self) -> int:

@@ -27,8 +27,10 @@ cdef enum:
     FEW_CHUNKS = 64
     # how far from the last one a chunk is looked for before all are searched
     NEAR_CHUNKS = 8
-    # how many forgotten chunks are kept, and how many words of a state in each
-    MOST_SPARE = 4096
+    # how many forgotten chunks are kept, of those with more room fewer, and how many words of a
+    # state in each
+    MOST_SPARE = 1 << 14
+    MOST_SPARE_DENSE = 1 << 12
     MOST_SPARE_WORDS = 64
 
 

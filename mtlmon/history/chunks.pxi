@@ -560,7 +560,8 @@ cdef void forget_chunks(Trace *trace, uint64_t bound, SpareChunks *spare) noexce
         trace.first += 1
         note_forgotten(trace, chunk)
         if (
-            spare.count < MOST_SPARE and chunk.capacity <= DENSE_SPACING
+            spare.count < (MOST_SPARE if chunk.capacity <= LEAST_SPACING else MOST_SPARE_DENSE)
+            and chunk.capacity <= DENSE_SPACING
             and chunk.saved.words.capacity <= MOST_SPARE_WORDS
         ):
             spare.chunks[spare.count] = chunk

@@ -12,7 +12,8 @@ import numpy as np
 
 from mtlmon.arrays.native import EventColumns
 from mtlmon.engine.native import Session
-from mtlmon.history.history import History
+from mtlmon.history.history import COUNTERS, History
+from mtlmon.history.keys import KeyNumbers, OwnNumbers
 from mtlmon.history.native import (
     Histories,
     follow,
@@ -61,13 +62,12 @@ HAS_ID, IS_REMOVED, IS_HIDDEN = 1, 2, 8
 class NumberedHistory(History):
     """A history whose keys are the numbers of traces, from 0 in the order of their first events."""
 
-    def _numbers_of(
-        self, keys: Sequence[Hashable] | NDArray[np.uint32], count: int
-    ) -> NDArray[np.uint32]:
-        numbers = np.ascontiguousarray(keys, np.uint32)
-        for number in range(len(self._keys), int(numbers.max(initial=0)) + 1 if count else 0):
-            self._keys.number_of(number)
-        return numbers
+    def _key_numbers(self, keys: Sequence[Hashable] = ()) -> KeyNumbers:
+        return OwnNumbers(keys)
+
+    def counter(self, name: str) -> int:
+        """Return one of the `counters`; to know what is held takes a look at each trace."""
+        return COUNTERS[name](self._histories)
 
     def last_time(self) -> int:
         """When the last event was that is left, or time passed without one; 0 if there is none."""

@@ -35,9 +35,30 @@ if TYPE_CHECKING:
     from mtlmon.engine.native import Program
     from mtlmon.syntax.formula import Formula
 
-__all__ = ["History", "require_ids"]
+__all__ = ["COUNTERS", "History", "require_ids"]
 
 _MOST = 2**63 - 1
+
+
+COUNTERS: dict[str, Callable[[Histories], int]] = {
+    "events": lambda one: one.event_count,
+    "late": lambda one: one.late_count,
+    "refused": lambda one: one.refused_count,
+    "waiting": lambda one: one.waiting,
+    "retracted": lambda one: one.retracted_count,
+    "duplicates": lambda one: one.duplicate_count,
+    "unmatched": lambda one: one.unmatched_count,
+    "awaited": lambda one: len(one.awaited) + sum(map(len, one.awaited_rows.values())),
+    "ids": lambda one: len(one.ids),
+    "incomplete": lambda one: one.incomplete_count,
+    "replays": lambda one: one.replays,
+    "replayed_chunks": lambda one: one.replayed_chunks,
+    "replayed_events": lambda one: one.replayed_events,
+    "early_stops": lambda one: one.early_stops,
+    "held_bytes": lambda one: one.held_bytes,
+    "state_bytes": lambda one: one.state_bytes,
+}
+"""What `History.counters` has, by name."""
 
 
 class History:
@@ -124,7 +145,7 @@ class History:
         self._session = Session(formula, mode, unit=unit, bdd=bdd)
         self._bdd: Literal["auto", "cudd", "autoref"] = bdd
         self._histories = self._new_histories()
-        self._keys = KeyNumbers()
+        self._keys = self._key_numbers()
         self._is_keyed: bool | None = None
         self._emitted_final: int | None = None
 
@@ -394,6 +415,10 @@ class History:
 
     # ---- keys ------------------------------------------------------------------------------
 
+    def _key_numbers(self, keys: Sequence[Hashable] = ()) -> KeyNumbers:
+        """What knows the numbers of keys, of which some are known."""
+        return KeyNumbers(keys)
+
     def _require_keys(self, is_keyed: bool) -> None:
         if self._is_keyed is None:
             self._is_keyed = is_keyed
@@ -483,25 +508,7 @@ class History:
         because the state was the same as before); held_bytes (the memory for all events that are
         remembered), state_bytes (that for the states after them).
         """
-        histories = self._histories
-        return {
-            "events": histories.event_count,
-            "late": histories.late_count,
-            "refused": histories.refused_count,
-            "waiting": histories.waiting,
-            "retracted": histories.retracted_count,
-            "duplicates": histories.duplicate_count,
-            "unmatched": histories.unmatched_count,
-            "awaited": len(histories.awaited) + sum(map(len, histories.awaited_rows.values())),
-            "ids": len(histories.ids),
-            "incomplete": histories.incomplete_count,
-            "replays": histories.replays,
-            "replayed_chunks": histories.replayed_chunks,
-            "replayed_events": histories.replayed_events,
-            "early_stops": histories.early_stops,
-            "held_bytes": histories.held_bytes,
-            "state_bytes": histories.state_bytes,
-        }
+        return {name: count(self._histories) for name, count in COUNTERS.items()}
 
     # ---- snapshots -------------------------------------------------------------------------
 
@@ -536,7 +543,7 @@ class History:
         histories = self._new_histories()
         keys, facts = snapshots.decode(snapshot, histories, self._settings())
         self._histories = histories
-        self._keys = KeyNumbers(keys)
+        self._keys = self._key_numbers(keys)
         self._emitted_unmatched = histories.unmatched_count
         self._know(facts)
 

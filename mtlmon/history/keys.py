@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["KeyNumbers"]
+__all__ = ["KeyNumbers", "OwnNumbers"]
 
 _MOST_SMALL = 1 << 20
 """Integers below this are looked up in an array."""
@@ -19,21 +19,22 @@ _UNKNOWN = np.uint32(0xFFFFFFFF)
 
 
 class KeyNumbers:
-    """Keys, and the number of each.
-
-    Attributes:
-        keys: by number.
-    """
+    """Keys, and the number of each."""
 
     def __init__(self, keys: Sequence[Hashable] = ()) -> None:
-        self.keys: list[Hashable] = []
+        self._keys: list[Hashable] = []
         self._numbers: dict[Hashable, int] = {}
         self._small = np.empty(0, np.uint32)
         for key in keys:
             self.number_of(key)
 
+    @property
+    def keys(self) -> Sequence[Hashable]:
+        """The keys by number."""
+        return self._keys
+
     def __len__(self) -> int:
-        return len(self.keys)
+        return len(self._keys)
 
     def known(self, key: Hashable) -> int:
         """Return the number of a key.
@@ -47,8 +48,8 @@ class KeyNumbers:
         """Return the number of a key, the next one if it is new."""
         number = self._numbers.get(key)
         if number is None:
-            number = self._numbers[key] = len(self.keys)
-            self.keys.append(key)
+            number = self._numbers[key] = len(self._keys)
+            self._keys.append(key)
         return number
 
     def numbers_of(self, keys: Sequence[Hashable] | NDArray[Any]) -> NDArray[np.uint32]:
@@ -81,3 +82,31 @@ class KeyNumbers:
         if None not in found:
             return np.array(found, np.uint32)
         return np.fromiter(map(self.number_of, keys), np.uint32, len(keys))
+
+
+class OwnNumbers(KeyNumbers):
+    """Keys that are numbers already, those below the largest so far."""
+
+    def __init__(self, keys: Sequence[Hashable] = ()) -> None:
+        self._count = len(keys)
+
+    @property
+    def keys(self) -> Sequence[Hashable]:
+        return range(self._count)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def known(self, key: Hashable) -> int:
+        if not isinstance(key, int) or not 0 <= key < self._count:
+            raise KeyError(key)
+        return key
+
+    def number_of(self, key: Hashable) -> int:
+        return int(self.numbers_of([key])[0])
+
+    def numbers_of(self, keys: Sequence[Hashable] | NDArray[Any]) -> NDArray[np.uint32]:
+        numbers = np.ascontiguousarray(keys, np.uint32)
+        if len(numbers):
+            self._count = max(self._count, int(numbers.max()) + 1)
+        return numbers

@@ -31,7 +31,7 @@ from mtlmon.history.native import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Hashable, Sequence
 
     from typing_extensions import Buffer
 
@@ -46,7 +46,7 @@ _DAMAGED = "the snapshot of a history is damaged"
 
 
 def encode(
-    histories: Histories, settings: dict[str, Any], keys: list[Hashable], facts: dict[str, Any]
+    histories: Histories, settings: dict[str, Any], keys: Sequence[Hashable], facts: dict[str, Any]
 ) -> bytes:
     """Return the snapshot of a history."""
     if histories.finished:
@@ -69,7 +69,7 @@ def encode(
     head = {
         "settings": settings,
         "facts": facts,
-        "keys": keys,
+        "keys": list(keys),
         "traces": traces,
         "known": known_facts(histories),
         "ids": ids,
@@ -151,7 +151,7 @@ def _are_plain(values: list[Any]) -> bool:
     return all(type(value) in (int, str) for value in values)
 
 
-def _require_plain(values: list[Hashable], what: str) -> None:
+def _require_plain(values: Sequence[Hashable], what: str) -> None:
     for value in values:
         if type(value) not in (int, str):
             raise SnapshotError(

@@ -577,7 +577,7 @@ class PointHistory:
     def byte_count(self) -> int:
         """The number of bytes that events, states and answers take, about."""
         of_texts: int = self.plan.texts.memory
-        return self.leader.counters["held_bytes"] + self.chunked.byte_count + of_texts
+        return self.leader.counter("held_bytes") + self.chunked.byte_count + of_texts
 
 
 def reach_of(made: Plan) -> tuple[int, int] | None:
