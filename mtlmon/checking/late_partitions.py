@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from mtlmon.arrays.canonical import canonical_texts, is_number
+from mtlmon.arrays.ordering import order_of
 from mtlmon.checking.late_emission import (
     Revised,
     Step,
@@ -312,13 +313,11 @@ class LatePartition:
         """Let relations know which rows can be judged; return what changes in them."""
         assert self._ready is not None
         rows, flags, _ = self._ready
-        staying = np.flatnonzero(flags & IS_REMOVED == 0)
-        staying = staying[np.argsort(rows.time_stamps[staying], kind="stable")]
-        rows = rows.taken(staying)
+        rows = rows.taken(_by_time(rows, np.flatnonzero(flags & IS_REMOVED == 0)))
         watermark = max(self.known_below, relations.watermark)
         if is_end:
             # ticks can be behind the last row
-            last = int(rows.time_stamps[-1]) + 1 if len(staying) else 0
+            last = int(rows.time_stamps[-1]) + 1 if len(rows.time_stamps) else 0
             watermark = max(watermark, last, self._end or 0)
         return relations.update(rows, self._removed, watermark)
 
@@ -353,9 +352,7 @@ class LatePartition:
     ) -> tuple[Rows, list[Rows]]:
         """Compute the atoms of new rows; return them, and others whose atoms have changed."""
         held = rows.held.copy()
-        staying = np.flatnonzero(flags & IS_REMOVED == 0)
-        # in the order of time; those of a trace and time-stamp keep theirs
-        staying = staying[np.argsort(rows.time_stamps[staying], kind="stable")]
+        staying = _by_time(rows, np.flatnonzero(flags & IS_REMOVED == 0))
         touching = None
         concerning = [one for one in changed_records if one.relation in self.relations]
         if concerning:
@@ -569,6 +566,12 @@ class LatePartition:
         of_rounds = 0 if self._rounds is None else self._rounds.byte_count
         of_held = 0 if self._held is None else self._held.rows.byte_count
         return self.leader.counter("held_bytes") + self._pool.byte_count + of_held + of_rounds
+
+
+def _by_time(rows: Rows, places: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Places of rows in the order of time; those of a trace and time-stamp stay in theirs."""
+    order = order_of(rows.time_stamps[places])
+    return places if order is None else places[order]
 
 
 def _texts_of(rows: Rows) -> Iterator[str]:

@@ -64,7 +64,7 @@ class RowPool:
     def take(self, placed: NDArray[np.void]) -> tuple[Rows, NDArray[np.void] | None]:
         """Return the rows that have been placed, with their names, and where they come from."""
         known, rows = self._joined()
-        places = np.searchsorted(known, placed["number"])
+        places = _places_of(known, placed["number"])
         taken = rows.taken(places)
         return taken._replace(
             time_stamps=np.ascontiguousarray(placed["time_stamp"]),
@@ -91,3 +91,15 @@ class RowPool:
     def byte_count(self) -> int:
         of_origins = sum(origins.nbytes for origins in self._origins)
         return of_origins + sum(part.byte_count for part in self._parts)
+
+
+def _places_of(known: NDArray[np.uint64], numbers: NDArray[np.uint64]) -> NDArray[np.intp]:
+    """Where numbers are among those that are known, which are in order and have all of them.
+
+    PERF: where no row waits, the known ones are without a gap; to search took a tenth of the time
+    of windows without late rows.
+    """
+    if len(known) and int(known[-1] - known[0]) == len(known) - 1:
+        return (numbers - known[0]).astype(np.intp)
+    places: NDArray[np.intp] = np.searchsorted(known, numbers)
+    return places

@@ -99,6 +99,13 @@ class _PlacedRows:
 
     def set_held(self, places: NDArray[np.int64], held: NDArray[np.bool_]) -> None:
         """Let the rows at some places have other atoms."""
+        if not len(places):
+            return
+        first = self._firsts[-1]
+        if places.min() >= first:
+            # PERF: mostly all are new
+            self._parts[-1].held[places - first] = held
+            return
         parts, order, bounds = self._divided(places)
         for part, low, high in zip(parts, bounds, bounds[1:], strict=False):
             own = order[low:high]
@@ -292,8 +299,8 @@ class RoundRows:
 
     def _keep_atoms(self, places: NDArray[np.int64], rows: Rows, held: NDArray[np.bool_]) -> None:
         """Let the rows at some places have other atoms."""
-        is_changed = np.any(held != rows.held, axis=1) & (places < self._first_new)
-        if is_changed.any():
+        if len(places) and places.min() < self._first_new:
+            is_changed = np.any(held != rows.held, axis=1) & (places < self._first_new)
             self._changed.append(places[is_changed])
         self._rows.set_held(places, held)
 
