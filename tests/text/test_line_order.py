@@ -157,6 +157,42 @@ def test_time_passes_while_nothing_comes(
     assert order.take_refused() == b"".join(line for _, line in refused)
 
 
+@given(
+    # lines, and to what time time passes before them
+    st.lists(st.tuples(st.none() | st.integers(0, 12), st.lists(st.integers(0, 12))), max_size=6),
+    st.none() | st.integers(0, 9),
+    SIZES,
+)
+def test_time_passes_again_as_it_has_before(
+    groups: list[tuple[int | None, list[int]]], wait: int | None, sizes: list[int]
+) -> None:
+    """An order that reads all lines again releases and refuses the same ones, and goes on so."""
+    order = LineOrder(wait)
+    text, found, late = b"", b"", b""
+    for number, (time, stamps) in enumerate(groups):
+        if time is not None:
+            order.pass_time(time)
+        lines = b"".join(
+            b"@%d line%d.%d\n" % (one, number, place) for place, one in enumerate(stamps)
+        )
+        order.push(lines)
+        text += lines
+        found += taken(order)
+        late += order.take_refused()
+        passed = order.passed_time()
+        order = LineOrder(wait)
+        if passed is not None:
+            order.pass_again(*passed)
+        place = turn = 0
+        while place < len(text):
+            size = sizes[turn % len(sizes)]
+            order.push(text[place : place + size])
+            place, turn = place + size, turn + 1
+        assert taken(order) == found
+        assert order.take_refused() == late
+        assert order.passed_time() == passed
+
+
 @given(STAMPS, st.integers(0, 9), SIZES)
 def test_lines_have_their_numbers_in_the_log(
     stamps: list[int], wait: int, sizes: list[int]
