@@ -146,6 +146,17 @@ def test_any_names_keys_and_times(
         rows = rows[::-1]
 
 
+@pytest.mark.parametrize("name", [None, "x", "a\tb"])
+def test_lines_of_text_begin_with_names_and_keys_of_any_length(name: str | None) -> None:
+    keys = [f"{chr(ord('a') + size % 26)}{'0123456789' * 9}"[:size] for size in range(80)]
+    output = TextOutput([name], TraceKeys.of_one_partition(1, keys_of(*zip(keys)), ["k"]))
+    begin = "" if name is None else name.replace("\t", "\\t") + "\t"
+    rows = [(size, 7, size, 0) for size in range(80)]
+    assert lines_of(output, false_rows(*rows)) == [
+        f"{begin}{key}\t{size}:7 false" for size, key in enumerate(keys)
+    ]
+
+
 @given(logs([0, 0, 1, 2, 6]), st.booleans())
 def test_lines_of_text_and_json_say_the_same(log: list[Any], has_keys: bool) -> None:
     """Also where lines of several policies and keys follow each other in any order."""
