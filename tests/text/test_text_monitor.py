@@ -65,6 +65,9 @@ def test_filters() -> None:
 def test_resolving() -> None:
     resolved = monitored(UNTIL, LOG, mode="global", resolve=True)
     assert resolved == monitored(UNTIL, LOG, mode="naive")
+    for mode in "local", "global":
+        for verdicts, wanted in ("boolean", resolved), ("none", []):
+            assert monitored(UNTIL, LOG, mode=mode, verdicts=verdicts, resolve=True) == wanted
     assert monitored(UNTIL, LOG, verdicts="false", resolve=True) == [
         line for line in resolved if "false" in line
     ]
