@@ -6,7 +6,6 @@ characters, and a text equals a number, or true or false, if it is the canonical
 
 from __future__ import annotations
 
-import json
 from decimal import Decimal
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -26,12 +25,7 @@ from mtlmon import check as check_log  # noqa: E402
 from mtlmon.policy import parse_policies  # noqa: E402
 from mtlmon.tables import open_tables  # noqa: E402
 from tests.cli.process import mtlmon  # noqa: E402
-from tests.doors import (  # noqa: E402
-    LookUp,
-    canonical_number,
-    canonical_texts,
-    formats_rows,
-)
+from tests.doors import LookUp, formats_rows  # noqa: E402
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -502,41 +496,3 @@ def test_neighbours_of_look_ups() -> None:
     floats = pa.array([float(large), 7.5, float("nan"), None])
     found = LookUp(known, ["id"]).find(np.ones(4, np.int64), [floats])
     assert found.tolist() == [1, -1, -1, -1]
-
-
-CANONICAL = [
-    (pa.array([7, -7, None]), ["7", "-7", None]),
-    (pa.array([7.0, -0.0, 0.1, 1e20, 1e40, 1e-7, 1234567890123456.5, float("nan")]),
-     ["7", "0", "0.1", "100000000000000000000", "1e+40", "1e-7", "1234567890123456.5", "nan"]),
-    (pa.array([2.0**60]), [str(2**60)]),
-    (pa.array([Decimal("7.00"), Decimal("1.50"), Decimal("0.00")]), ["7", "1.5", "0"]),
-    (pa.array([Decimal("0.00000001")]), ["1e-8"]),
-    (pa.array([True, False, None]), ["true", "false", None]),
-    (pa.array([0, 1_500_000], pa.timestamp("us")),
-     ["1970-01-01 00:00:00", "1970-01-01 00:00:01.5"]),
-    (pa.array([0], pa.timestamp("ms", "Europe/Berlin")), ["1970-01-01 00:00:00Z"]),
-    (pa.array(["007", " 7"]), ["007", " 7"]),
-    (pa.array([7.0, 7.5, 7.0]).dictionary_encode(), ["7", "7.5", "7"]),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("array", "texts"), CANONICAL)
-def test_canonical_texts(array: Any, texts: list[str | None]) -> None:
-    assert canonical_texts(array).to_pylist() == texts
-
-
-def test_canonical_texts_against_those_of_single_numbers() -> None:
-    """Columns of floats and of decimals have the texts of their values, which are those values."""
-    numbers = [json.loads(text) for one in PAIRS for text in one[:2] if '"' not in text]
-    floats = [float(one) for one in numbers] + [
-        x * 10.0**e for x in (1.5, -3, 0.1) for e in range(-30, 40)
-    ]
-    found = canonical_texts(pa.array(floats)).to_pylist()
-    assert found == [canonical_number(one) for one in floats]
-    for value, text in zip(floats, found, strict=True):
-        assert float(text) == value
-        assert not value.is_integer() or abs(value) >= 1e38 or int(text) == value
-    decimals = [Decimal(one).scaleb(-12) for one in range(-(10**14), 10**14, 10**12 + 7)]
-    found = canonical_texts(pa.array(decimals, pa.decimal128(38, 14))).to_pylist()
-    assert [Decimal(text) for text in found] == decimals
-    assert found == [canonical_number(one) for one in decimals]
