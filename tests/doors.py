@@ -114,6 +114,7 @@ if TYPE_CHECKING:
         TextMonitor,
         TextResolver,
         VerdictRows,
+        feed_columns,
         policies_snapshot,
         policy_label,
         restore_policies,
@@ -419,7 +420,7 @@ if TYPE_CHECKING:
     from mtlmon.tables import sorting as tables_sorting
     from mtlmon.tables.change_tables import CHANGE_COLUMNS, ChangeTable
     from mtlmon.tables.columns.arrow_text import shown_value
-    from mtlmon.tables.columns.keys import number_rows
+    from mtlmon.tables.columns.keys import NO_NUMBER, find_rows, number_rows
     from mtlmon.tables.columns.letters import LetterReader, Letters
     from mtlmon.tables.columns.wanted import Selection
     from mtlmon.tables.formats import dialect as formats_dialect
@@ -452,6 +453,8 @@ if TYPE_CHECKING:
     from mtlmon.testing.seen import Unknown
     from mtlmon.testing.times import TimeReader
     from mtlmon.text.formats import guess_format
+    from mtlmon.text.given import GivenText
+    from mtlmon.text.head import LogHead
     from mtlmon.text.native import (
         MAX_LABEL_BYTES,
         MAX_LINE_BYTES,

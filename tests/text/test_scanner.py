@@ -207,6 +207,23 @@ def test_error_messages(line: str, message: str, end: str) -> None:
     assert str(caught.value) == f"log:{message}"
 
 
+@given(st.integers(0, 150), st.integers(0, 150))
+def test_messages_show_the_line_around_the_error(before: int, after: int) -> None:
+    letters = [chr(0x4E00 + number) for number in range(300)]
+    line = f"@5 {''.join(letters[:before])},{''.join(letters[before : before + after])}"
+    scanner = Scanner(("p",))
+    with pytest.raises(LogError) as caught:
+        scanner.feed(f"{line}\n".encode())
+        scanner.finish()
+    shown = str(caught.value).partition(" (")[2].removesuffix(")")
+    part = shown.removeprefix("...").removesuffix("...")
+    assert part in line
+    assert "," in part
+    assert len(part) == min(len(line), 60)
+    assert shown.startswith("...") is not line.startswith(part)
+    assert shown.endswith("...") is not line.endswith(part)
+
+
 def test_columns_do_not_count_a_byte_order_mark() -> None:
     with pytest.raises(LogError, match=r"^<log>:1:2: "):
         scan_or_raise(b"\xef\xbb\xbf@x")
