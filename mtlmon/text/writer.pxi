@@ -271,10 +271,10 @@ cdef class Writer:
     ) noexcept nogil:
         """Append lines of text for runs of at most LINES_AT_ONCE verdicts in all.
 
+        filter: not FILTER_NONE, for which nobody resolves verdicts.
+
         Returns False if there is no memory.
         """
-        if filter == FILTER_NONE:
-            return True
         if self.room - self.size < LINES_AT_ONCE * self.line_room and not (
             self.reserve(LINES_AT_ONCE)
         ):
