@@ -20,6 +20,7 @@ from mtlmon import (
     MtlmonError,
     TimeStampError,
 )
+from tests.doors import EventColumns, feed_columns
 from tests.doors import expressions_bdd as bdd
 from tests.engines import with_expressions
 from tests.feeding import FORMS, matrix_of, table_of, time_stamps_of
@@ -101,6 +102,32 @@ def test_many_atoms(count: int) -> None:
             assert [str(verdict) for verdict in FORMS[form](monitor, events)] == expected, form
     with pytest.raises(EventError, match="64 bits for"):
         Monitor(formula).feed([0], [0], atoms=[*names, *map(str, range(64))])
+
+
+@pytest.mark.parametrize("count", [1, 63, 64, 65, 128, 130])
+def test_bits_of_no_atom_change_nothing(count: int) -> None:
+    """They may be those of other formulas; what is learnt of letters is as without them."""
+    formula = "ONCE[0,2] (" + " OR ".join(f"a{i}" for i in range(count)) + ")"
+    random = np.random.default_rng(count)
+    words = -(-count // 64)
+    time_stamps = np.arange(200) // 3
+    atoms = np.zeros((200, words), np.uint64)
+    for row in range(0, 200, 4):
+        atom = int(random.integers(count))
+        atoms[row, atom // 64] = 1 << (atom % 64)
+    others = random.integers(0, 2**64, 200, np.uint64)
+    others = others << np.uint64(count % 64) if count % 64 else others * np.uint64(0)
+    found = []
+    for letters in (atoms, atoms.copy()):
+        if found:
+            letters[:, -1] |= others
+        events = EventColumns(time_stamps, 200)
+        for word in range(words):
+            events.add_letters(count, letters[:, word], word)
+        monitor = Monitor(formula)
+        verdicts = feed_columns(monitor, [events]).tobytes()
+        found.append((verdicts, monitor.counters))
+    assert found[0] == found[1]
 
 
 def test_sixty_four_bits() -> None:
@@ -299,6 +326,20 @@ BAD: dict[str, tuple[tuple[Any, ...], dict[str, Any], type[MtlmonError], str, in
     ),
     "array for a table": ((TABLE["p"],), {}, EventTypeError, "not a table", None),
 }
+
+
+@pytest.mark.parametrize("step", [1, 3, -2])
+@pytest.mark.parametrize("count", [2, 3, 255, 256, 257, 600])
+def test_time_stamps_that_decrease_anywhere(count: int, step: int) -> None:
+    spread = np.zeros(count * abs(step), np.int64)
+    time_stamps = spread[::step][:count]
+    p = np.zeros(count, np.bool_)
+    for place in {1, count // 2, count - 2, count - 1, 255, 256, 257} & {*range(1, count)}:
+        time_stamps[:] = np.arange(7, count + 7)
+        time_stamps[place] = place + 5
+        with pytest.raises(TimeStampError) as caught:
+            Monitor("p").feed(time_stamps, {"p": p})
+        assert f"{place + 5} at index {place} is below {place + 6}" in str(caught.value)
 
 
 @pytest.mark.parametrize("case", BAD)

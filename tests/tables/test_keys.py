@@ -19,8 +19,10 @@ from pyarrow import parquet  # noqa: E402
 import mtlmon  # noqa: E402
 from mtlmon import MtlmonError  # noqa: E402
 from tests.doors import (  # noqa: E402
+    NO_NUMBER,
     KeyTable,
     TextCells,
+    find_rows,
     number_rows,
 )
 from tests.tables.begun import events_of  # noqa: E402
@@ -32,6 +34,8 @@ def check(batches: list[list[Any]], texts: list[list[tuple[str, ...]]]) -> KeyTa
     table = KeyTable(len(texts[0][0]))
     number_of: dict[tuple[str, ...], int] = {}
     for columns, keys in zip(batches, texts, strict=True):
+        known = [number_of.get(key, NO_NUMBER) for key in keys]
+        assert find_rows(table, columns).tolist() == known
         expected = [number_of.setdefault(key, len(number_of)) for key in keys]
         assert number_rows(table, columns).tolist() == expected
     assert len(table) == len(number_of)
@@ -88,6 +92,13 @@ def test_values_that_are_no_texts() -> None:
     check([[pa.array([7, 8]), pa.array(["7", "8"])]], [[("7", "7"), ("8", "8")]])
 
 
+def test_a_null_is_no_known_key() -> None:
+    table = KeyTable(2)
+    columns = [pa.array(["a", "b", None, "a"]), pa.array([1, 2, 1, None])]
+    number_rows(table, [column.slice(0, 1) for column in columns])
+    assert find_rows(table, columns).tolist() == [0, *[NO_NUMBER] * 3]
+
+
 def test_what_is_no_key() -> None:
     table = KeyTable(1)
     with pytest.raises(ValueError, match="null"):
@@ -115,6 +126,28 @@ def test_damaged_cells() -> None:
         TextCells(3, 8, b"\xff", np.zeros(20, np.int32).tobytes(), b"", False)
     with pytest.raises(ValueError, match="without one of its buffers"):
         TextCells(3, 0, None, None, b"", False)
+
+
+@pytest.mark.parametrize("is_large", [False, True])
+@pytest.mark.parametrize("first", [0, 1, 7, 8, 9])
+def test_cells_need_no_more_than_their_bytes(first: int, is_large: bool) -> None:
+    for count in range(1, 20):
+        ends = np.arange(first + count + 1, dtype=np.int64 if is_large else np.int32) * 2
+        offsets, text = ends.tobytes(), b"".join(b"%02d" % k for k in range(first + count))
+        validity = b"\xff" * -(-(first + count) // 8)
+        table = KeyTable(1)
+        numbers = np.empty(count, np.uint32)
+        cells = TextCells(count, first, validity, offsets, text, is_large)
+        table.number_rows([cells], numbers)
+        keys = [table.key(number)[0] for number in numbers]
+        assert keys == [f"{k:02}" for k in range(first, first + count)]
+        for buffers in (
+            (validity[:-1], offsets, text),
+            (validity, offsets[:-1], text),
+            (validity, offsets, text[:-1]),
+        ):
+            with pytest.raises(ValueError, match=r"items instead of|damaged"):
+                TextCells(count, first, *buffers, is_large)
 
 
 def test_keys_of_a_file(tmp_path: Path) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mtlmon import LogError, Monitor, MtlmonError
-from tests.doors import TextEvents, TextMonitor, Writer
+from tests.doors import TextEvents, TextMonitor, TextResolver, Writer
 
 LARGEST = (1 << 63) - 1
 UNTIL = "p UNTIL[0,5] q"
@@ -190,6 +191,25 @@ def test_nothing_is_read_after_a_bad_line(keeps_block: bool) -> None:
             assert str(again.value) == str(first.value)
         assert text.writer.take() == b""
         del overwriting
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: TextMonitor(Monitor("p")), lambda: TextEvents(("p",)), TextResolver]
+)
+@pytest.mark.parametrize("end", ["load_end", "load", "gone"])
+def test_a_block_stays_as_it_is_until_it_has_been_read(make: Callable[[], Any], end: str) -> None:
+    reader = make()
+    block = bytearray(b"@1 p\n")
+    reader.load(block)
+    with pytest.raises(BufferError):
+        block.clear()
+    if end == "gone":
+        del reader
+    elif end == "load":
+        reader.load(b"")
+    else:
+        reader.load_end()
+    block.clear()
 
 
 def test_run_returns_when_output_waits() -> None:
