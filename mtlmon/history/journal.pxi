@@ -64,7 +64,6 @@ cdef int note_former(
         sizeof(Former)
     )
     former = &journal.entries[journal.count]
-    memset(former, 0, sizeof(Former))
     former.trace = trace
     former.point = point
     former.moves = journal.moves
