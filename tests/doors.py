@@ -124,7 +124,13 @@ if TYPE_CHECKING:
     from mtlmon.engine.compile import OPERATIONS
     from mtlmon.engine.expressions import bdd as expressions_bdd
     from mtlmon.engine.memory_limit import CATEGORIES, formula_bytes, memory_size
-    from mtlmon.engine.native import MemoryLimit, SavedState, read_atoms
+    from mtlmon.engine.native import (
+        MemoryLimit,
+        SavedState,
+        clock_at_end,
+        is_end_of_time,
+        read_atoms,
+    )
     from mtlmon.engine.pending import PendingTimePoint
     from mtlmon.engine.pending import decision_delay as pending_delay
     from mtlmon.errors import TickError

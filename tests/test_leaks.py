@@ -164,6 +164,22 @@ def test_saved_states_come_and_go(formula: str, mode: Mode) -> None:
     _assert_flat(work)
 
 
+def test_snapshots_come_and_go(formula: str) -> None:
+    monitor = mtlmon.Monitor(formula)
+    for event in EVENTS:
+        monitor.step(*event)
+    snapshot = monitor.snapshot()
+
+    def work() -> None:
+        other = mtlmon.Monitor(formula)
+        other.restore(snapshot)
+        assert other.snapshot() == snapshot
+        with pytest.raises(mtlmon.SnapshotError):
+            mtlmon.Monitor(formula).restore(snapshot[:-1])
+
+    _assert_flat(work)
+
+
 def test_monitors_go_with_reference_cycles(formula: str) -> None:
     """The collector empties objects before they are freed; what they own must be freed still."""
 

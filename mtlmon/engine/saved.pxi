@@ -93,7 +93,6 @@ cdef bint read_state(
     cdef Words *registers = &table.registers
     cdef uint32_t register_count
     cdef bint is_sound
-    cdef uint32_t peak_pending = state.history.peak_pending
     reader.items = items
     reader.count = count
     reader.place = 0
@@ -117,7 +116,6 @@ cdef bint read_state(
             and (state.event_count or (register_count == 0 and count - reader.place <= 1))
         )
         reader.place = count
-    state.history.peak_pending = peak_pending
     return is_sound and reader.place == count
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from bisect import bisect_left, bisect_right
 
+import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -309,3 +310,16 @@ def test_almost_as_many_blocks_as_three_levels_of_bits_take() -> None:
     verdicts = monitor.step(count, {"p"})
     assert [verdict.time_stamp for verdict in verdicts] == list(range(count))
     assert all(verdict.value for verdict in verdicts)
+
+
+def test_as_many_undecided_blocks_as_there_are() -> None:
+    """Sets of blocks have summaries of summaries, which grow with them."""
+    count = 300_000
+    time_stamps = np.arange(count)
+    q = np.zeros(count, np.bool_)
+    q[-1] = True
+    monitor = Monitor(with_network(f"(NOT r) UNTIL[0,{count}] q"), "naive")
+    found = monitor.feed(time_stamps, {"r": np.zeros(count, np.bool_), "q": q})
+    assert monitor.pending == []
+    assert np.array_equal(np.sort(found.time_stamp), time_stamps)
+    assert found.kind.all()
