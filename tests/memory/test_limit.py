@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 import random
+import re
 
 import pytest
 
@@ -19,7 +20,7 @@ from mtlmon import (
     Verdict,
     resolve,
 )
-from tests.doors import CATEGORIES, memory_size
+from tests.doors import CATEGORIES, MemoryLimit, TextMonitor, memory_size
 from tests.engines import with_expressions
 
 Events = list[tuple[int, frozenset[str]]]
@@ -137,8 +138,8 @@ def test_a_formula_beyond_the_limit() -> None:
         Monitor(" AND ".join(f"(NEXT a{k})" for k in range(1000)), max_memory="50K")
 
 
-def test_a_single_event_that_grows_without_end() -> None:
-    """The expressions of one event are looked at while they grow; that event breaks the monitor.
+def growing_formula() -> str:
+    """One whose expressions take much memory at the first event.
 
     The variables of a BDD are in the order in which they first occur, here all x before all y; then
     the disjunction of the pairs of an x and a y takes 2^n nodes.
@@ -148,7 +149,12 @@ def test_a_single_event_that_grows_without_end() -> None:
     ys = [f"(EVENTUALLY[0,{k + 5}] y{k})" for k in range(count)]
     order = " AND ".join(f"({' EQUIV '.join(names)})" for names in (xs, ys))
     pairs = " OR ".join(f"({x} AND {y})" for x, y in zip(xs, ys, strict=True))
-    formula = f"ONCE (({order}) AND ({pairs}))"
+    return f"ONCE (({order}) AND ({pairs}))"
+
+
+def test_a_single_event_that_grows_without_end() -> None:
+    """The expressions of one event are looked at while they grow; that event breaks the monitor."""
+    formula = growing_formula()
     free = Monitor(formula, "global")
     free.step(0)
     assert free.counters["held_expressions"] > 8_000_000
@@ -160,6 +166,22 @@ def test_a_single_event_that_grows_without_end() -> None:
         monitor.step(1)
     monitor.reset()
     assert monitor.counters["held_bytes"] < 2_000_000
+
+
+def test_expressions_grow_less_where_others_hold_memory() -> None:
+    formula = growing_formula()
+    grown = []
+    for share in (0.9, 0):
+        limit = MemoryLimit(8 << 20)
+        limit.note("streams", int(share * (8 << 20)))
+        text = TextMonitor(Monitor(formula, "global"), memory=limit)
+        text.load(b"@0\n")
+        with pytest.raises(MemoryLimitError) as caught:
+            text.run()
+        found = re.search(r"([0-9.]+) MiB of them by the expressions", str(caught.value))
+        assert found is not None
+        grown.append(float(found[1]))
+    assert grown[0] < grown[1]
 
 
 FORMULAS = [
