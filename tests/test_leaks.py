@@ -172,7 +172,8 @@ def test_snapshots_come_and_go(formula: str) -> None:
 
     def work() -> None:
         other = mtlmon.Monitor(formula)
-        other.restore(snapshot)
+        for _ in range(2):
+            other.restore(snapshot)
         assert other.snapshot() == snapshot
         with pytest.raises(mtlmon.SnapshotError):
             mtlmon.Monitor(formula).restore(snapshot[:-1])
@@ -229,6 +230,20 @@ def test_text_runs_come_and_go(formula: str, resolve: bool) -> None:
     def work() -> None:
         text = TextMonitor(mtlmon.Monitor(formula), resolve=resolve)
         _run_text(text, LOG[:middle], LOG[middle:])
+
+    _assert_flat(work)
+
+
+def test_lines_that_are_read_ahead_come_and_go() -> None:
+    def work() -> None:
+        text = TextMonitor(mtlmon.Monitor("p UNTIL[0,5] q"))
+        batches = [text.new_batch(1 << size) for size in (4, 12)]
+        text.load_ahead(LOG)
+        for batch in batches:
+            text.scan_ahead(batch)
+            text.take(batch)
+            while text.run():
+                text.writer.take()
 
     _assert_flat(work)
 

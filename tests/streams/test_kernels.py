@@ -334,6 +334,32 @@ def test_memory_does_not_grow_with_the_log() -> None:
     assert max(sizes[100:]) == max(sizes[:10])
 
 
+def test_columns_have_no_gaps_between_rows() -> None:
+    """A single row has none, wherever it comes from."""
+    for count in (0, 1, 2):
+        times, values = (np.arange(9, dtype=np.int64)[::4][:count] for _ in range(2))
+        results, validity = np.zeros(count, np.int64), np.zeros(count, np.uint8)
+        kernel = native.SumWindow("sum", False, 0, 9)
+        if count > 1:
+            with pytest.raises(ValueError, match="gaps"):
+                native.Batch(times, None, count)
+            times = times.copy()
+            with pytest.raises(ValueError, match="gaps"):
+                kernel.feed(native.Batch(times, None, count), values, None, results, validity)
+            continue
+        batch = native.Batch(times, None, count)
+        assert kernel.feed(batch, values, None, results, validity) == count
+        assert validity.all()
+
+
+def test_a_state_without_texts_marks_none() -> None:
+    kernel = native.QueueWindow("min", False, 0, 9, True)
+    kernel.mark_texts(bytearray())
+    flags = bytearray(3)
+    kernel.mark_texts(flags)
+    assert flags == bytes(3)
+
+
 def test_arguments_are_checked() -> None:
     with pytest.raises(ValueError, match="no interval from 3 to 2"):
         native.CountWindow(3, 2)
