@@ -232,6 +232,22 @@ def test_marks_are_in_the_middle_of_their_row_and_column() -> None:
     assert all(x in columns and y in rows for x, y in places["false"])
 
 
+def test_what_a_picture_leaves_out_is_marked_between_its_columns() -> None:
+    """Where the text has dots, too."""
+    proof = mtlmon.explain("ALWAYS[0,20] NOT (response AND p)", EVENTS, 0)
+    heads = proof.to_text().splitlines()[2].split()[1:]
+    places = [
+        (float(text.getAttribute("x")), text.firstChild.data)
+        for text in minidom.parseString(proof.to_svg()).getElementsByTagName("text")
+        if text.getAttribute("y") == "18"
+    ]
+    columns = [x for x, text in places if text != "…"]
+    assert [text for _, text in sorted(places)] == heads
+    for gap in (x for x, text in places if text == "…"):
+        left, right = (max(x for x in columns if x < gap), min(x for x in columns if x > gap))
+        assert gap == (left + right) / 2
+
+
 def test_names_are_escaped() -> None:
     name = '<script>&"\x1b[31m'
     proof = mtlmon.explain(make(ops.NOT, atom(name)), [(0, {name})], 0)

@@ -110,6 +110,20 @@ def test_timeline_of_a_part() -> None:
     assert repr(part) == "<Timeline of 4 time-points, of 1,000>"
 
 
+@pytest.mark.parametrize(
+    ("first", "count", "title"),
+    [
+        (0, 60, "3 time-points"),
+        (0, 2, "2 time-points, of 3"),
+        (1, 1, "1 time-point, of 3"),
+        (3, 1, "0 time-points, of 3"),
+    ],
+)
+def test_timeline_counts_its_time_points(first: int, count: int, title: str) -> None:
+    shown = Trace.of([(1, []), (4, []), (9, [])]).plot("p", first=first, count=count)
+    assert repr(shown) == f"<Timeline of {title}>"
+
+
 def test_timeline_of_all_atoms_or_some() -> None:
     assert texts(trace().plot().to_svg())[5:] == ["p", "q"]
     assert texts(trace().plot("p", atoms=["q"]).to_svg())[5:] == ["q", "p"]

