@@ -215,7 +215,11 @@ if TYPE_CHECKING:
         SplitBlock,
         Splitter,
         Timeline,
+        choose_points,
         hash_of_cell,
+        join_points,
+        points_as_bytes,
+        points_of_bytes,
     )
     from mtlmon.relational.normal import normal_form
     from mtlmon.relational.output.native import AnswerLines, FirstAnswers

@@ -335,3 +335,28 @@ def test_time_stamps_that_are_time_points_are_saved_behind_a_row() -> None:
     other.points.add(8, [(0, [7])])
     other.advance()
     assert [cells for *_, cells in other.answers.take()] == [(7,)]
+
+
+def test_what_waits_must_be_taken_first() -> None:
+    """Time-points that have not been read, and answers, are no part of an engine's state."""
+
+    def made() -> RelationalEngine:
+        file = parse_policies(f"{_DECLARED}find f: p(x) AND ONCE[0,5] q(x, _)\n")
+        planned = plan(file, analyse(file))
+        return RelationalEngine(planned, planned.texts)
+
+    def refuse(engine: RelationalEngine) -> None:
+        with pytest.raises(ValueError, match="wait to be taken"):
+            engine.snapshot()
+        with pytest.raises(ValueError, match="wait to be taken"):
+            engine.join(engine.plan.texts, engine.timeline)
+
+    engine = made()
+    engine.points.add(3, [(0, [7]), (1, [7, 1])])
+    refuse(engine)
+    engine.advance()
+    assert len(engine.answers) == 1
+    refuse(engine)
+    engine.answers.take()
+    made().restore(engine.snapshot())
+    engine.join(engine.plan.texts, engine.timeline)
