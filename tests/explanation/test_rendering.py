@@ -6,6 +6,7 @@ import re
 from html import escape
 from html.parser import HTMLParser
 from xml.dom import minidom
+from xml.etree import ElementTree
 
 import pytest
 from hypothesis import given, settings
@@ -237,9 +238,9 @@ def test_what_a_picture_leaves_out_is_marked_between_its_columns() -> None:
     proof = mtlmon.explain("ALWAYS[0,20] NOT (response AND p)", EVENTS, 0)
     heads = proof.to_text().splitlines()[2].split()[1:]
     places = [
-        (float(text.getAttribute("x")), text.firstChild.data)
-        for text in minidom.parseString(proof.to_svg()).getElementsByTagName("text")
-        if text.getAttribute("y") == "18"
+        (float(text.get("x", "")), text.text)
+        for text in ElementTree.fromstring(proof.to_svg()).iter("{http://www.w3.org/2000/svg}text")
+        if text.get("y") == "18"
     ]
     columns = [x for x, text in places if text != "…"]
     assert [text for _, text in sorted(places)] == heads

@@ -33,7 +33,9 @@ _LONG = f"[0,{10 * _COUNT}]"
 def test_what_is_remembered(formula: str) -> None:
     """All of it is counted, in whatever arrays it is."""
     monitor = RelationalMonitor(f"{_DECLARED}find f: {formula}\n")
-    log = [(time, {"p": [(time,)], "q": [(time, -time)]}) for time in range(1, _COUNT)]
+    log: list[tuple[int, dict[str, list[tuple[int, ...]]]]] = [
+        (time, {"p": [(time,)], "q": [(time, -time)]}) for time in range(1, _COUNT)
+    ]
     monitor.step(0, {"p": [(0,)], "q": [(0, 0)]})
     held, allocated = monitor.held_bytes, allocated_bytes()
     for time_stamp, database in log:
