@@ -22,6 +22,9 @@ from numpy.typing import NDArray
 import mtlmon
 from mtlmon import RelationalMonitor
 from mtlmon.errors import FormulaError, LogError, TimeStampError
+from mtlmon.policy import parse_policies
+from mtlmon.relational import analyse
+from mtlmon.relational.slicing import plan_slices
 from mtlmon.verdict_arrays import verdict_type
 from tests.doors import (
     Codes,
@@ -33,20 +36,29 @@ from tests.doors import (
     Multiplicities,
     Numbering,
     Pairs,
+    PointBlock,
     PolicyLines,
     RelationalEngine,
+    Router,
     SavedState,
     Segments,
+    SplitBlock,
+    Splitter,
     SumAggregate,
     TextMonitor,
     TextResolver,
     VerdictRows,
     engine_of,
     has_overlaps,
+    plan,
     policy_label,
+    routing_of,
 )
 from tests.doors import RelationTimeline as Timeline
+from tests.doors import Timeline as PointTimeline
 from tests.doors import streams_native as native
+from tests.memory.test_relations import DECLARED
+from tests.memory.test_relations import FORMULAS as RELATIONAL
 from tests.public_objects import CASES
 
 _ROUNDS = int(os.environ.get("MTLMON_LEAK_ROUNDS", "200"))
@@ -530,6 +542,42 @@ def test_public_objects_come_and_go(name: str) -> None:
         case.works(made, random.Random(1), 10**6)
         if case.same is not None:
             case.same(case.make())
+
+    _assert_flat(work, 50)
+
+
+@pytest.mark.parametrize("formula", [*RELATIONAL, "p(x) AND q(x, y)", "p(x) AND NOT q(x, _)"])
+def test_monitors_with_variables_come_and_go(formula: str) -> None:
+    """With many rows at once."""
+    rows = [(number, number % 7) for number in range(200)]
+
+    def work() -> None:
+        monitor = RelationalMonitor(f"{DECLARED}find f: {formula}\n")
+        for time_stamp in range(2):
+            monitor.step(time_stamp, {"p": [row[:1] for row in rows], "q": rows})
+        monitor.finish()
+
+    _assert_flat(work, 40)
+
+
+def test_blocks_of_slices_come_and_go() -> None:
+    file = parse_policies("atom p(x: int)\nfind a: p(x) AND ONCE[0,9] p(x)\n")
+    analysis = analyse(file)
+    slicing = plan_slices(file, analysis, 3)
+    made = plan(file, analysis, prepared=slicing.prepared)
+    router = Router(routing_of(slicing, made), made.texts)
+    widths = np.array(made.atoms, np.uint32)
+
+    def work() -> None:
+        points = PointBlock(widths)
+        for time_stamp in range(3):
+            points.add(time_stamp, [(0, [number]) for number in range(100)])
+        splitter = Splitter(router, PointTimeline(made), [True] * 3)
+        block = SplitBlock(splitter, widths)
+        splitter.split(points, block)
+        splitter.commit(block)
+        for number in range(3):
+            block.copy_to(PointBlock(widths), number)
 
     _assert_flat(work, 50)
 

@@ -112,6 +112,34 @@ def test_joins_when_something_asks_are_joins_when_events_come(
     assert late.finish() == early.finish()
 
 
+_LEFT_SIDES = [
+    "x < y OR r",
+    "x < y OR p(x)",
+    "p(x) OR p(y)",
+    "x + y > 2 OR NOT p(x)",
+    "(p(x) AND x < 2) OR (p(y) AND y > 1)",
+    "(ONCE[0,1] p(y)) OR r",
+    "(EVENTUALLY[0,1] p(y)) OR r",
+]
+
+
+@settings(max_examples=60)
+@given(
+    st.sampled_from(_LEFT_SIDES),
+    st.sampled_from(["", "[0,2]", "[1,3]", "[2,*)"]),
+    _logs(),
+    st.frozensets(st.integers(0, 6)),
+)
+def test_left_sides_that_are_asked_about_each_row(
+    left: str, interval: str, log: Log, cuts: frozenset[int]
+) -> None:
+    """Nothing lists the rows for which they are true, or not."""
+    formula = f"({left}) SINCE{interval} q(x, y)"
+    kinds = {one.kind for state in plan_of(formula).states for one in state.lefts}
+    assert kinds == {"filters"}
+    agree(parse_policies(f"{_DECLARED}find f: {formula}\n").policies[0].formula, log, cuts)
+
+
 @pytest.mark.parametrize(
     ("formula", "expected"),
     [

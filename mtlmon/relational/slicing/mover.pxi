@@ -288,7 +288,6 @@ cdef class Mover:
                     item.order = entry.point
                     item.source = <uint32_t> k
                     item.place = e
-                    item.slot = entry.slot
                     item.time_stamp = entry.time_stamp
                     self.note(&item)
         self.sort()

@@ -18,6 +18,9 @@ ONCE = "FORALL u. p(u) IMPLIES ONCE[0,9] q(u)"
 EVER = "FORALL u. p(u) IMPLIES ONCE q(u)"
 LATER_EVER = "FORALL u. p(u) IMPLIES ONCE[3,*] q(u)"
 BEFORE = "FORALL u. p(u) IMPLIES PREVIOUS q(u)"
+SO_FAR = "FORALL u. p(u) IMPLIES NOT HISTORICALLY[0,9] q(u)"
+FOR_EVER = "FORALL u. p(u) IMPLIES NOT HISTORICALLY q(u)"
+FROM_NOW = "FORALL u. p(u) IMPLIES NOT ALWAYS[0,9] q(u)"
 AHEAD = "FORALL u. p(u) IMPLIES EVENTUALLY[0,9] q(u)"
 UNTIL = "FORALL u. p(u) IMPLIES q(u) UNTIL[0,9] r(u)"
 COUNT = "FORALL u. p(u) IMPLIES COUNT(ONCE[0,9] (q(u) AND r(v)) BY u) < 2"
@@ -66,6 +69,12 @@ def contents(text: str, *logs: Log) -> list[bytes | None]:
         (AHEAD, [(1, "q(a)"), (20, "")], [(20, "")]),
         (AHEAD, [(1, "q(a)"), (15, "p(a)"), (15, "")], [(15, "p(a)"), (15, "")]),
         (COUNT, [(5, "q(a)"), (5, "r(b)"), (9, "")], [(5, "r(b)"), (5, "q(a)"), (9, "")]),
+        # what is missing at a time-point that has left the window
+        (SO_FAR, [(1, ""), (5, "q(a)"), (12, "")], [(5, "q(a)"), (12, "")]),
+        # what was missing once is missing for ever, however often
+        (FOR_EVER, [(1, "q(a)"), (5, ""), (9, "")], [(5, "q(b)"), (9, "")]),
+        (FOR_EVER, [(1, "q(a)"), (5, "q(a)"), (9, "q(a)")], [(9, "q(a)")]),
+        (FROM_NOW, [(1, "q(a)"), (20, "")], [(20, "")]),
     ],
 )
 def test_states_that_answer_alike_have_one_sum(text: str, left: Log, right: Log) -> None:
@@ -93,6 +102,13 @@ def test_states_that_answer_alike_have_one_sum(text: str, left: Log, right: Log)
         (AHEAD, [(5, "p(a)"), (9, "")], [(5, "p(b)"), (9, "")]),
         (AHEAD, [(5, "p(a)"), (9, "")], [(6, "p(a)"), (9, "")]),
         (AHEAD, [(5, "p(a)"), (9, "")], [(5, ""), (5, "p(a)"), (9, "")]),
+        (AHEAD, [(5, "p(a)"), (5, "")], [(5, ""), (5, "p(a)")]),
+        (UNTIL, [(5, "p(a)"), (5, "q(a)")], [(5, "q(a)"), (5, "p(a)")]),
+        (FROM_NOW, [(5, "p(a)"), (5, "")], [(5, ""), (5, "p(a)")]),
+        # when it was missing, and whether it was
+        (SO_FAR, [(5, ""), (9, "q(a)")], [(6, ""), (9, "q(a)")]),
+        (SO_FAR, [(5, "q(b)"), (9, "q(a)")], [(5, "q(a)"), (9, "q(a)")]),
+        (FOR_EVER, [(5, "q(b)"), (9, "q(a)")], [(5, "q(a)"), (9, "q(a)")]),
         # what may decide it
         (AHEAD, [(5, "p(a)"), (9, "q(b)")], [(5, "p(a)"), (9, "q(c)")]),
         (UNTIL, [(5, "p(a)"), (6, "q(a)")], [(5, "p(a)"), (6, "q(b)")]),
@@ -106,7 +122,13 @@ def test_states_that_answer_differently_have_other_sums(text: str, left: Log, ri
     assert first != second
 
 
-@pytest.mark.parametrize("text", [SINCE, BOUNDED_SINCE, ONCE, EVER, AHEAD, COUNT, MEET, UNTIL])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(SINCE, BOUNDED_SINCE, ONCE, EVER, SO_FAR, FOR_EVER),
+        *(AHEAD, FROM_NOW, COUNT, MEET, UNTIL),
+    ],
+)
 def test_a_sum_is_that_of_the_state_that_was_restored(text: str) -> None:
     log: Log = [(time, f"{'pqrr'[time % 4]}({'abc'[time % 3]})") for time in range(30)]
     history = history_of(file_of(text), None)
@@ -134,7 +156,13 @@ def test_where_there_is_no_sum(text: str) -> None:
     assert contents(text, [(1, "q(a)"), (2, "p(a)")]) == [None]
 
 
-@pytest.mark.parametrize("text", [SINCE, LATER_SINCE, BOUNDED_SINCE, ONCE, EVER, AHEAD, UNTIL])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(SINCE, LATER_SINCE, BOUNDED_SINCE, ONCE, EVER, SO_FAR, FOR_EVER),
+        *(AHEAD, FROM_NOW, UNTIL),
+    ],
+)
 def test_computing_again_ends_where_states_answer_alike(text: str) -> None:
     """A late event at 3 is told over again within a few chunks, and with other ordinals."""
     log = [Insert(time, frozenset({f"{'rpq'[time % 3]}({'ab'[time % 2]})"})) for time in range(60)]
