@@ -46,7 +46,8 @@ def test_answers_are_in_the_order_of_their_values(kind: str, count: int) -> None
     engine = engine_of(RelationalMonitor(f"atom r(v: {kind}, n: int)\nfind f: r(v, n)\n"))
     own = {"int": INTEGER, "float": FLOAT, "text": TEXT}[kind]
     shuffled = chance.sample(rows, len(rows))
-    engine.points.add(0, [(0, (to_cell(v, own, engine.texts), n)) for v, n in shuffled])
+    cells = [(to_cell(v, own, engine.texts) or 0, n) for v, n in shuffled]
+    engine.points.add(0, [(0, row) for row in cells])
     engine.advance()
     answers = [cells for *_, cells in engine.answers.take()]
     assert [(from_cell(v, own, engine.texts), n) for v, n in answers] == sorted({*rows})
