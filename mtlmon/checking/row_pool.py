@@ -100,6 +100,7 @@ def _places_of(known: NDArray[np.uint64], numbers: NDArray[np.uint64]) -> NDArra
     of windows without late rows.
     """
     if len(known) and int(known[-1] - known[0]) == len(known) - 1:
-        return (numbers - known[0]).astype(np.intp)
-    places: NDArray[np.intp] = np.searchsorted(known, numbers)
+        places: NDArray[np.intp] = (numbers - known[0]).astype(np.intp)
+    else:
+        places = np.searchsorted(known, numbers)
     return places

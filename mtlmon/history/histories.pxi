@@ -440,7 +440,7 @@ cdef class Histories(Admission):
     def finish(self, end_time=None):
         """Judge what waits, and end all traces, with what is known about the time after them.
 
-        PERF: with states kept at the ends of traces that nothing follows, each trace took 6 kB more.
+        PERF: with states kept at the ends of traces that nothing follows, each took 6 kB more.
         """
         cdef EndTime end = read_end_time(end_time)
         cdef uint32_t k

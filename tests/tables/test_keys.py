@@ -139,7 +139,7 @@ def test_cells_need_no_more_than_their_bytes(first: int, is_large: bool) -> None
         numbers = np.empty(count, np.uint32)
         cells = TextCells(count, first, validity, offsets, text, is_large)
         table.number_rows([cells], numbers)
-        keys = [table.key(number)[0] for number in numbers]
+        keys = [table.key(number)[0] for number in numbers.tolist()]
         assert keys == [f"{k:02}" for k in range(first, first + count)]
         for buffers in (
             (validity[:-1], offsets, text),
