@@ -51,12 +51,13 @@ class _Worker:
 
     current: _Worker
 
-    def __init__(self, directory: str) -> None:
+    def __init__(self, directory: str, journal: Journal) -> None:
         self.shadow = Shadow(_ROOT, Path(tempfile.mkdtemp(dir=directory)))
+        self.journal = journal
 
     @classmethod
-    def start(cls, directory: str) -> None:
-        cls.current = cls(directory)
+    def start(cls, directory: str, journal: Journal) -> None:
+        cls.current = cls(directory, journal)
 
     def test(self, places: list[Place], last: str) -> list[Result]:
         """Test mutants of one compiled unit, as many as can be with one compilation."""
@@ -86,18 +87,23 @@ class _Worker:
             if self.shadow.put(texts):
                 found += self._results([(module, mutant)], last, texts)
             else:
-                found.append(result_of(module, mutant, "invalid"))
+                found.append(self._written(result_of(module, mutant, "invalid")))
         return found
 
     def _results(self, places: list[Place], last: str, texts: dict[Path, str]) -> list[Result]:
         """Test mutants whose texts are in their places; they have the numbers from 1."""
         try:
             return [
-                self._result(module, mutant, last, texts, number)
+                self._written(self._result(module, mutant, last, texts, number))
                 for number, (module, mutant) in enumerate(places, 1)
             ]
         finally:
             self.shadow.remove(next(iter(texts)))
+
+    def _written(self, result: Result) -> Result:
+        """Write a result at once: those of a share that is interrupted stay."""
+        self.journal.add(result)
+        return result
 
     def _result(
         self, module: Module, mutant: Mutant, last: str, texts: dict[Path, str], number: int
@@ -212,7 +218,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="mutants.") as directory:
         results = _all_results(modules, options, journal, directory)
         tests = {one.by for one in results if one.outcome == "failed" and one.by}
-        failing = _Worker(directory).failing(tests)
+        failing = _Worker(directory, journal).failing(tests)
     for one in results:
         if one.by in failing:
             journal.add(replace(one, outcome="doubtful"))
@@ -234,7 +240,7 @@ def _all_results(
     deadline = time.monotonic() + 3600 * (options.hours or 1e6)
     equivalents = Equivalents()
     with ProcessPoolExecutor(
-        options.processes, get_context("fork"), _Worker.start, (directory,)
+        options.processes, get_context("fork"), _Worker.start, (directory, journal)
     ) as pool:
         try:
             for together in _units(modules):
@@ -308,7 +314,6 @@ def _results(
         for future in as_completed(tested):
             for result in future.result():
                 _show(by_name[result.module], by_identity[result.mutant], result)
-                journal.add(result)
                 if result.is_counted:
                     wanted[result.module] -= 1
                     yield result
