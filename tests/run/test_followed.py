@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import threading
+import time
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -129,6 +130,19 @@ def test_answers_come_while_the_log_grows(tmp_path: Path) -> None:
     assert told(run) == [] and run.status == 1
 
 
+def test_time_passes_while_a_log_is_silent(tmp_path: Path) -> None:
+    log, output = tmp_path / "app.log", tmp_path / "out"
+    append(log, [f"@{int(time.time())} p\n"])
+    formula = "unit s\npolicy late: p IMPLIES EVENTUALLY[0,1] q\n"
+    run = mtlmon.check(formula, log, follow=True, idle="100ms", output=output)
+    thread = threading.Thread(target=run.finish)
+    thread.start()
+    wait_until(lambda: output.exists() and output.read_text().endswith(" false\n"))
+    run.end_log()
+    thread.join()
+    assert run.status == 1
+
+
 def test_a_checkpoint_of_a_log_that_is_followed(tmp_path: Path) -> None:
     """A run goes on in the file that it was in, although that has another name by now."""
     log, state, output = (tmp_path / name for name in ("app.csv", "state", "out.jsonl"))
@@ -191,6 +205,7 @@ def test_a_pipe_that_is_full_does_not_keep_a_run_from_closing(tmp_path: Path) ->
             ("a.parquet", {}, "and parquet has none"),
             ("a.csv.gz", {}, "and gzip has none"),
             ("a.log", {"output": "a.log"}, "a.log is both the log and the file for the verdicts"),
+            ("a.log", {"idle": "1s"}, "idle is for answers in a file"),
             ("/", {}, "follow /: this is not a file"),
         ]
     ),
