@@ -11,7 +11,6 @@ from mtlmon.history.history import require_ids
 from mtlmon.history.operations import ADVANCE, INSERT, RETRACT, operation_codes
 from mtlmon.policy.predicates.integers import LARGEST
 from mtlmon.relational.analysis import valid_analysis, valid_keyed_file
-from mtlmon.relational.atoms import refuse_traces
 from mtlmon.relational.correcting.points import PointHistory
 from mtlmon.relational.key_names import key_values, names_of
 from mtlmon.relational.monitor import Answer, answer_of, atom_numbers, point_rows
@@ -132,7 +131,6 @@ class RelationalHistory:
             raise MtlmonError(f"verdicts is 'false' or 'all', not {verdicts!r}")
         if unmatched not in ("count", "error"):
             raise MtlmonError(f"unmatched is 'count' or 'error', not {unmatched!r}")
-        refuse_traces(policy)
         if not policy.policies or not all(one.is_first_order for one in policy.policies):
             raise PolicyError(
                 "the file has a policy without variables, or none", hint="use History for these"

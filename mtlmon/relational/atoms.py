@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mtlmon.errors import MtlmonError, PolicyError
+from mtlmon.errors import PolicyError
 from mtlmon.relational.outside import MOMENT
 from mtlmon.support.guesses import nearest
 from mtlmon.syntax import operators as ops
@@ -28,7 +28,6 @@ __all__ = [
     "made_atoms",
     "named_rows",
     "refuse_points",
-    "refuse_traces",
     "require_rows_of_tables",
     "rows_of_log",
     "used_atoms",
@@ -118,23 +117,6 @@ def refuse_points(file: PolicyFile) -> None:
                     "that",
                     kind=PolicyError,
                 )
-
-
-def refuse_traces(file: PolicyFile) -> None:
-    """Refuse first-order policies on time-points other than those of the log.
-
-    Raises:
-        MtlmonError: there is one.
-    """
-    for policy in file.policies:
-        if not policy.is_first_order:
-            continue
-        name = f"{'find' if policy.is_find else 'policy'} {policy.name}"
-        if policy.clock is not None:
-            raise MtlmonError(
-                f"{name} has variables, so its time-points are those of the log, not on "
-                f"{policy.clock}: make the condition an atom of its formula"
-            )
 
 
 def require_rows_of_tables(file: PolicyFile, names: Sequence[str]) -> None:

@@ -10,7 +10,6 @@ from mtlmon.engine.guarding import Guard, guarded
 from mtlmon.errors import MtlmonError, PolicyError, SnapshotError, TimeStampError
 from mtlmon.policy.predicates.integers import LARGEST
 from mtlmon.relational.analysis import Analysis, valid_analysis, valid_keyed_file
-from mtlmon.relational.atoms import refuse_traces
 from mtlmon.relational.cells import Value, from_cell, number_texts, to_cell
 from mtlmon.relational.key_names import key_values, names_of
 from mtlmon.relational.keyed import HERE
@@ -233,7 +232,6 @@ class RelationalMonitor:
         # the columns that gave the variables their types
         self._schema: pa.Schema | None = None
         self._numbers: dict[str, list[int]] = {}
-        refuse_traces(policy)
         self._file = valid_keyed_file(policy, policy.key or ())
         self._names = names_of(self._file)
         if not self._analysis().policies:

@@ -15,7 +15,6 @@ from mtlmon.policy.predicates.time_points import ROWS
 from mtlmon.relational.analysis import valid_analysis, valid_keyed_file
 from mtlmon.relational.atoms import (
     refuse_points,
-    refuse_traces,
     require_rows_of_tables,
     used_atoms,
 )
@@ -175,7 +174,6 @@ class LateRelations:
     source: Source
 
     def __init__(self, file: PolicyFile, options: RunSpec, memory: MemoryLimit) -> None:
-        refuse_traces(file)
         self.file = keyed_for_corrections(file, options)
         self.options = options
         self.memory = memory

@@ -11,7 +11,6 @@ from mtlmon.relational.analysis import valid_analysis, valid_keyed_file
 from mtlmon.relational.atoms import (
     cell_word,
     key_fields,
-    refuse_traces,
     used_atoms,
 )
 from mtlmon.relational.input.native import DEFAULT_POINTS
@@ -93,7 +92,6 @@ def evaluable(file: PolicyFile, options: RunSpec) -> PolicyFile:
         MtlmonError: a policy cannot be evaluated.
     """
     check_options(file, options)
-    refuse_traces(file)
     # what is wrong whatever the log is, is said before it is opened
     if not options.log.is_table:
         require_no_key(file, options.log)

@@ -25,7 +25,6 @@ from mtlmon.arrays.canonical import canonical_number, canonical_texts
 from mtlmon.checking.outputs import unique_columns
 from mtlmon.errors import MtlmonError
 from mtlmon.policy.policy_file import DEFAULT_TIME
-from mtlmon.relational.atoms import refuse_traces
 from mtlmon.relational.slicing import MOST_SLICES, RowCounts, Slicing, Statistics
 from mtlmon.spark.batch.row_relations import RowsAtRest
 from mtlmon.spark.common.atom_rows import (
@@ -103,7 +102,6 @@ def prepared_relations(
         PolicyError: a policy cannot be evaluated, or does not fit the columns.
         MtlmonError: an argument is invalid.
     """
-    refuse_traces(file)
     log = None if df.isStreaming else RowsAtRest(df, time or file.time or DEFAULT_TIME)
     source = relation_source(
         file,
