@@ -5,8 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.doors import Codes, Contacts, Numbering, Pairs, Segments, has_overlaps
+from tests.doors import (
+    Codes,
+    Contacts,
+    Groups,
+    LeastAggregate,
+    Numbering,
+    Pairs,
+    Segments,
+    has_overlaps,
+)
 from tests.doors import RelationTimeline as Timeline
+from tests.memory.allocated import allocated_bytes
 
 STARTS, ENDS = np.array([3, 0, 9]), np.array([9, 5, 2**63 - 1])
 ORDER = np.array([1, 0, 2])
@@ -79,3 +89,30 @@ def test_overlaps_of_numbers() -> None:
     assert not overlap(0, 1, 0)
     with pytest.raises(ValueError, match="the arrays are of different lengths"):
         has_overlaps(timeline(), Numbering(np.array([0, 1], np.uint32), 2))
+
+
+def test_all_groups_may_change_at_one_time() -> None:
+    for count in range(1, 40):
+        times = np.zeros(count, np.int64)
+        keys = Numbering(np.arange(count, dtype=np.uint32), count)
+        found = Groups(Timeline(times, times + 5, None, None, count), keys, [])
+        assert np.frombuffer(found.groups, np.uint32).tolist() == [*range(count)]
+        assert np.frombuffer(found.starts, np.int64).tolist() == [0] * count
+        assert np.frombuffer(found.ends, np.int64).tolist() == [5] * count
+
+
+def test_the_least_value_forgets_what_has_ended() -> None:
+    """Also where a lesser one that has not ended stands before it."""
+    count = 20_000
+    starts = np.arange(count)
+    ends = starts + 2
+    ends[0] = count + 5
+    by_end = np.argsort(ends, kind="stable")
+    keys = Numbering(np.zeros(count, np.uint32), count)
+    least = LeastAggregate(starts, None, count)
+    before = allocated_bytes()
+    found = Groups(Timeline(starts, ends, None, by_end, count), keys, [least])
+    assert allocated_bytes() - before < 50_000
+    assert np.frombuffer(found.ends, np.int64).tolist() == [count + 5]
+    assert least.results is not None
+    assert np.frombuffer(least.results, np.int64).tolist() == [0]
