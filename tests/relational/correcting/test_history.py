@@ -50,6 +50,20 @@ def test_events_are_taken_back_by_their_ids() -> None:
         assert one.final_below() == 240
 
 
+def test_an_event_that_can_be_taken_back_makes_nothing_final() -> None:
+    """Where answers wait for what follows, only what is too late shows that time has passed."""
+    history = RelationalHistory(
+        "atom p(x: int)\natom q(x: int)\nfind f: p(x) AND EVENTUALLY[0,0] q(x)\n",
+        lateness=5,
+        ids=True,
+    )
+    assert history.push([(10, {"p": [(1,)]})], ids=["a"]).lines == []
+    assert history.final_below() == 0
+    assert history.push([(20, {"q": [(1,)]})], ids=["b"]).lines == ["!@10"]
+    assert history.push([(0, {})], ids=["b"], operations=["-"]).lines == []
+    assert history.final_below() == 10
+
+
 def test_answers_are_in_the_order_of_policies_and_time_points() -> None:
     """However late the events come, and whichever time-point is answered again."""
     history = RelationalHistory(
