@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import mtlmon
 from mtlmon import Formula
 from mtlmon.errors import PolicyError, SnapshotError
 from mtlmon.policy import parse_policies
@@ -80,6 +83,19 @@ def test_answers_come_as_soon_as_they_are_known() -> None:
         ]
         monitor = RelationalMonitor(_RULES)
         monitor.restore(saved)
+
+
+def test_a_find_says_nothing_where_it_does_not_match(tmp_path: Path) -> None:
+    """Also with all verdicts, and where only the end of the log decides."""
+    log = tmp_path / "a.log"
+    log.write_text("@1 login(1)\n@2 other\n")
+    answers = {}
+    for kind in ("find", "policy"):
+        run = mtlmon.check(
+            f"{kind} coming: EVENTUALLY EXISTS u. login(u)\n", log, verdicts="all", end_time="inf"
+        )
+        answers[kind] = [(answer.time, answer.verdict) for answer in run]
+    assert answers == {"find": [(1, True)], "policy": [(1, True), (2, False)]}
 
 
 def test_snapshots_have_the_parts_of_the_formula() -> None:
