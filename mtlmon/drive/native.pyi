@@ -265,7 +265,6 @@ class PolicyMonitors:
         find_first: bool = False,
         delays: list[int | None] | None = None,
         partitions: list[int] | None = None,
-        executor: Executor | None = None,
         memory: MemoryLimit | None = None,
         shown: int | None = None,
         on_ticks: list[bool] | None = None,

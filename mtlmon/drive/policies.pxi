@@ -57,14 +57,13 @@ cdef class PolicyMonitors(MemoryHolder):
             no such limit; required if `advance` is used.
         partitions: for each policy, the number of its partition: 0, 1, ...; None if all have the
             same streams.
-        executor: an executor of concurrent.futures, whose threads process policies; None to use
-            only the calling thread.
         memory: the limit for everything together, which is checked every few thousand events.
         shown: how many policies have verdicts; those behind them are only counted. None means all.
         on_ticks: for each policy, whether its events are ticks; None if none are.
 
     Attributes:
-        executor: as given; can be set between two calls.
+        executor: an executor of concurrent.futures, whose threads process policies; None at first,
+            to use only the calling thread. It can be set between two calls.
         memory: as given, or a counter without a limit.
         monitors: as given.
         partition_count: the number of partitions.
@@ -77,7 +76,7 @@ cdef class PolicyMonitors(MemoryHolder):
     def __cinit__(
         self, list monitors not None, *, str verdicts="all", bint resolve=False,
         bint collect=False, bint find_first=False, list delays=None, list partitions=None,
-        executor=None, MemoryLimit memory=None, shown=None, list on_ticks=None
+        MemoryLimit memory=None, shown=None, list on_ticks=None
     ):
         cdef KeyedMonitors one
         cdef uint32_t policy
@@ -110,7 +109,6 @@ cdef class PolicyMonitors(MemoryHolder):
         for one, delay in zip(monitors, delays or ()):
             if delay is not None:
                 one.wait_for_time(delay)
-        self.executor = executor
         self.verdicts = VerdictRows()
         self.violations = VerdictRows()
         self.shown_count = self.policy_count

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from concurrent.futures import ThreadPoolExecutor
 from itertools import cycle
 
 import numpy as np
@@ -45,9 +46,10 @@ def taken(policies: PolicyMonitors, *, of_violations: bool = False) -> list[tupl
     return list(rows)
 
 
+@pytest.mark.parametrize("has_threads", [False, True])
 @pytest.mark.parametrize("failing", [0, 1])
 def test_an_error_ends_all_policies_at_the_same_event(
-    monkeypatch: pytest.MonkeyPatch, failing: int
+    monkeypatch: pytest.MonkeyPatch, failing: int, has_threads: bool
 ) -> None:
     """A verdict on an event behind the error would be written again when the log is resumed."""
     wide = "(EVENTUALLY[2,*) p) EQUIV (EVENTUALLY[3,8] EVENTUALLY[1,3] q)"
@@ -61,8 +63,10 @@ def test_an_error_ends_all_policies_at_the_same_event(
     formulas = ["NOT p"]
     formulas.insert(failing, wide)
     policies = PolicyMonitors([KeyedMonitors(formula) for formula in formulas])
-    with pytest.raises(LimitError):
-        feed(policies, *((time_stamp, 0, "") for time_stamp in range(2 * events)))
+    with ThreadPoolExecutor(2) as executor:
+        policies.executor = executor if has_threads else None
+        with pytest.raises(LimitError):
+            feed(policies, *((time_stamp, 0, "") for time_stamp in range(2 * events)))
     expected = [(1 - failing, 0, f"{time_stamp}:0 true") for time_stamp in range(events)]
     assert [verdict for verdict in taken(policies) if verdict[0] != failing] == expected
 
@@ -174,6 +178,29 @@ def test_room_for_streams_that_are_forgotten(kept: int, room: int) -> None:
             *((0, stream, "5:0 true") for stream in range(30)),
         ]
     )
+
+
+def test_threads_change_nothing() -> None:
+    formulas = ["p", "EVENTUALLY[0,9] q", "p SINCE[0,5] q", "NEXT (p UNTIL[0,3] q)"]
+    source = random.Random(1)
+    steps = [
+        (k // 3, source.randrange(4), "".join(a for a in "pq" if source.random() < 0.4))
+        for k in range(900)
+    ]
+    found = []
+    for threads in (None, 1, 3):
+        policies = PolicyMonitors(
+            [KeyedMonitors(formula) for formula in formulas], collect=True, find_first=True
+        )
+        if threads is not None:
+            policies.executor = ThreadPoolExecutor(threads)
+        for start in range(0, 900, 300):
+            feed(policies, *steps[start : start + 300])
+        counters = [monitors.counters for monitors in policies.monitors]
+        found.append((taken(policies), taken(policies, of_violations=True), counters))
+        if policies.executor is not None:
+            policies.executor.shutdown()
+    assert found[1:] == [found[0]] * 2
 
 
 def test_the_earliest_pending_time_point_of_all() -> None:
