@@ -148,3 +148,29 @@ def test_errors_say_which_event_it_is() -> None:
         with pytest.raises(EventTypeError, match="event 1: ") as caught:
             run()
         assert caught.value.index == 1
+
+
+@pytest.mark.parametrize("count", [1, 31, 32, 33, 63, 64, 65, 100, 128, 129])
+def test_each_of_many_atoms_in_every_form(count: int) -> None:
+    names = [f"a{number}" for number in range(count)]
+    for present in {0, 1, 30, 31, 32, 33, 62, 63, 64, 65, 99, 127, 128} & {*range(count)}:
+        formula = " AND ".join(f"{'' if k == present else 'NOT '}a{k}" for k in range(count))
+        monitor = Monitor(formula)
+        assert monitor.atoms == tuple(names)
+        mapping = dict.fromkeys(names, False) | {names[present]: True}
+        for time_stamp, atoms in enumerate(
+            (
+                {names[present]},
+                [names[present]],
+                (names[present], "other"),
+                frozenset([names[present]]),
+                iter([names[present]]),
+                mapping,
+                {names[present]: True},
+                MappingProxyType(mapping),
+                1 << present,
+            )
+        ):
+            assert [one.value for one in monitor.step(time_stamp, atoms)] == [True]
+            (nothing,) = monitor.step(time_stamp, dict.fromkeys(names, False))
+            assert nothing.value is False

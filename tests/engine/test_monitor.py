@@ -5,7 +5,6 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterator
 from decimal import Decimal
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -188,31 +187,6 @@ def test_iteration_is_lazy_and_does_not_finish() -> None:
     assert str(next(verdicts)) == "1:0 true"
     assert list(verdicts) == []
     assert lines(monitor.step(2)) == ["2:0 false"]
-
-
-@pytest.mark.parametrize("count", [1, 31, 32, 33, 63, 64, 65, 100, 128, 129])
-def test_each_of_many_atoms_in_every_form(count: int) -> None:
-    names = [f"a{number}" for number in range(count)]
-    for present in {0, 1, 30, 31, 32, 33, 62, 63, 64, 65, 99, 127, 128} & {*range(count)}:
-        formula = " AND ".join(f"{'' if k == present else 'NOT '}a{k}" for k in range(count))
-        monitor = Monitor(formula)
-        assert monitor.atoms == tuple(names)
-        mapping = dict.fromkeys(names, False) | {names[present]: True}
-        forms: tuple[Any, ...] = (
-            {names[present]},
-            [names[present]],
-            (names[present], "other"),
-            frozenset([names[present]]),
-            iter([names[present]]),
-            mapping,
-            {names[present]: True},
-            MappingProxyType(mapping),
-            1 << present,
-        )
-        for time_stamp, atoms in enumerate(forms):
-            assert [one.value for one in monitor.step(time_stamp, atoms)] == [True]
-            (nothing,) = monitor.step(time_stamp, dict.fromkeys(names, False))
-            assert nothing.value is False
 
 
 def test_unknown_atoms_are_ignored() -> None:
