@@ -101,6 +101,34 @@ def test_other_arrays_are_no_verdicts(records: Any) -> None:
         VerdictArray(records)
 
 
+@pytest.mark.parametrize(
+    ("name", "largest"),
+    [
+        ("time_stamp", 2**63 - 1),
+        ("offset", 2**64 - 1),
+        ("reference_time_stamp", 2**63 - 1),
+        ("reference_offset", 2**64 - 1),
+        ("kind", 2),
+    ],
+)
+def test_values_of_other_types_are_in_range(name: str, largest: int) -> None:
+    def records(kind: str, *values: int) -> Any:
+        layout = [(one, kind if one == name else "u1") for one in verdict_type().names or ()]
+        array = np.zeros(len(values), layout)
+        array[name] = values
+        return array
+
+    assert VerdictArray(records("u8", 0, largest)).records[name].tolist() == [0, largest]
+    wrong = [records("i8", 0, -1)]
+    if largest < 2**64 - 1:
+        wrong.append(records("u8", largest, largest + 1))
+    for one in wrong:
+        value = one[name][1]
+        message = f"verdict 1 of the array: {name} {value} is not from 0 to {largest}"
+        with pytest.raises(MtlmonError, match=message):
+            VerdictArray(one)
+
+
 def test_verdicts_have_one_dimension() -> None:
     with pytest.raises(MtlmonError, match="has 2 dimensions"):
         VerdictArray(np.zeros((2, 2), verdict_type()))

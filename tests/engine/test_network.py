@@ -314,12 +314,17 @@ def test_almost_as_many_blocks_as_three_levels_of_bits_take() -> None:
 
 def test_as_many_undecided_blocks_as_there_are() -> None:
     """Sets of blocks have summaries of summaries, which grow with them."""
-    count = 300_000
+    count, distance = 300_000, 20_000
     time_stamps = np.arange(count)
-    q = np.zeros(count, np.bool_)
+    # a block that may satisfy those before it, far from the next one, and one that ends the wait
+    s, r, q = (np.zeros(count, np.bool_) for _ in range(3))
+    s[distance - 2 :: distance] = True
+    r[distance - 1 :: distance] = True
     q[-1] = True
-    monitor = Monitor(with_network(f"(NOT r) UNTIL[0,{count}] q"), "naive")
-    found = monitor.feed(time_stamps, {"r": np.zeros(count, np.bool_), "q": q})
+    formula = f"(NOT r) UNTIL[0,{count}] (s AND EVENTUALLY[0,{count}] q)"
+    monitor = Monitor(with_network(formula), "naive")
+    found = monitor.feed(time_stamps, {"r": r, "s": s, "q": q})
     assert monitor.pending == []
-    assert np.array_equal(np.sort(found.time_stamp), time_stamps)
-    assert found.kind.all()
+    order = np.argsort(found.time_stamp)
+    assert np.array_equal(found.time_stamp[order], time_stamps)
+    assert np.array_equal(found.kind[order] == 1, ~r)

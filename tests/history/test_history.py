@@ -317,6 +317,27 @@ def test_keys() -> None:
         history.advance(5, key="a")
 
 
+@pytest.mark.parametrize("key_count", [1, 2, 3, 8, 21])
+def test_what_waits_for_any_key_is_not_final(key_count: int) -> None:
+    """The time of a key only passes with its own events, so some wait for long."""
+    source = random.Random(key_count)
+    history = History("EVENTUALLY[0,5] q", lateness=10)
+    # by key: the time-stamps of events without a q so far, and the latest one
+    waiting: dict[int, list[int]] = {}
+    latest = 0
+    for _ in range(400):
+        key = source.randrange(key_count) if source.random() < 0.9 else 0
+        latest += source.choice([0, 1, 4])
+        has_q = source.random() < 0.5
+        still = [time for time in waiting.get(key, []) if latest <= time + 5]
+        waiting[key] = [] if has_q else [*still, latest]
+        history.insert(latest, {"q"} if has_q else (), key=key)
+        if latest < 15:
+            continue
+        earliest = min((times[0] for times in waiting.values() if times), default=latest)
+        assert history.final_below() == min(latest - 15, earliest)
+
+
 def test_one_event_at_a_time() -> None:
     history = History("p IMPLIES EVENTUALLY[0,5] q", lateness=None)
     assert list(history.insert(3, {"p"})) == []
