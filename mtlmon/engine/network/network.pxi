@@ -158,7 +158,6 @@ cdef class QueueNetwork:
     cdef int advance(self, State *state, uint64_t time_stamp) except -1 nogil:
         """Let time pass without an event: settle what ends before `time_stamp`."""
         cdef Network *network = state.network
-        state.history.verdict_count = 0
         state.stamp += 1
         if state.event_count:
             make_room(self.plan, network)
