@@ -6,7 +6,7 @@ from typing import Literal
 
 import pytest
 
-from mtlmon import MtlmonError, TimeStampError
+from mtlmon import Monitor, MtlmonError, TimeStampError
 from tests.doors import clock_at_end, is_end_of_time
 
 LARGEST = 2**63 - 1
@@ -38,3 +38,15 @@ def test_what_is_no_end_time() -> None:
         clock_at_end(7, "first")  # type: ignore[arg-type]
     with pytest.raises(TimeStampError):
         clock_at_end(7, -1)
+
+
+@pytest.mark.parametrize("end_time", ["inf", LARGEST])
+@pytest.mark.parametrize("mode", ["local", "global", "naive"])
+def test_nothing_is_open_after_the_end_of_time(
+    end_time: int | Literal["inf"], mode: Literal["local", "global", "naive"]
+) -> None:
+    for formula in ("NEXT p", "EVENTUALLY p", "NOT (true UNTIL[3,*) p)"):
+        monitor = Monitor(formula, mode)
+        verdicts = [*monitor.step(3), *monitor.step(5), *monitor.finish(end_time)]
+        assert len(verdicts) == 2
+        assert monitor.pending == []

@@ -121,12 +121,17 @@ def test_compaction_changes_no_verdict(formula: str, back_end: str) -> None:
 
 @pytest.mark.parametrize("has_network", [False, True])
 @pytest.mark.parametrize("upper", [10**6, 1 << 60])
-def test_obligations_that_nothing_mentions_are_forgotten(upper: int, has_network: bool) -> None:
+@pytest.mark.parametrize("is_far", [False, True])
+def test_obligations_that_nothing_mentions_are_forgotten(
+    upper: int, is_far: bool, has_network: bool
+) -> None:
     """Each event brings one more, of no interest as long as p does not hold.
 
     With the larger bound, states are not kept in the transition table.
     """
-    monitor = Monitor(program_of(f"ALWAYS[0,10] (p IMPLIES EVENTUALLY[0,{upper}] q)", has_network))
+    interval = f"[{upper - 10 if is_far else 0},{upper}]"
+    formula = f"ALWAYS[0,10] (p IMPLIES EVENTUALLY{interval} q)"
+    monitor = Monitor(program_of(formula, has_network))
     for time_stamp in range(3000):
         monitor.step(time_stamp)
     # The network has room for 128 time-stamps at least once it has seen more than 64.

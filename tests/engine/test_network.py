@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from mtlmon import Formula, Monitor
+from mtlmon import Formula, Monitor, resolve
 from tests import strategies
 from tests.comparison import compare_restored, shift
 from tests.engines import fits_network, with_expressions, with_network
@@ -328,3 +328,26 @@ def test_as_many_undecided_blocks_as_there_are() -> None:
     order = np.argsort(found.time_stamp)
     assert np.array_equal(found.time_stamp[order], time_stamps)
     assert np.array_equal(found.kind[order] == 1, ~r)
+
+
+@settings(max_examples=200)
+@given(
+    st.one_of(strategies.bounded_formulas(), strategies.compounds(), strategies.sandwiches()),
+    strategies.traces(maximum_length=8),
+    st.sampled_from(["naive", "local"]),
+)
+def test_an_end_is_that_of_expressions(formula: Formula, steps: Trace, mode: Mode) -> None:
+    assume(fits_network(formula))
+    found = []
+    for program in (with_network(formula), with_expressions(formula)):
+        monitor = Monitor(program, "naive" if mode == "naive" else "local")
+        verdicts = [
+            verdict
+            for step in steps
+            if isinstance(step, Event)
+            for verdict in monitor.step(step.time_stamp, step.atoms)
+        ]
+        verdicts += monitor.finish("inf")
+        assert monitor.pending == []
+        found.append(sorted(map(str, resolve(verdicts))))
+    assert found[0] == found[1]

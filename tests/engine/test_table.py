@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -135,6 +136,18 @@ def test_the_table_gives_way_when_nothing_comes_back() -> None:
         expected += engine.step(time_stamp, atoms)
     assert verdicts == expected
     assert monitor.counters["table_hits"] < 10_000
+
+
+def test_the_table_is_there_again_when_events_come_back() -> None:
+    monitor = Monitor("ALWAYS[0,60] (p IMPLIES EVENTUALLY[0,600] q)")
+    random = np.random.default_rng(9)
+    time_stamps = np.cumsum(random.integers(0, 40, 60_000))
+    monitor.feed(time_stamps, random.integers(0, 4, 60_000))
+    hits = monitor.counters["table_hits"]
+    assert hits < 1000
+    # after a pause, which depends on how long it was of no use
+    monitor.feed(time_stamps[-1] + np.arange(400_000), np.zeros(400_000, np.int64))
+    assert monitor.counters["table_hits"] - hits > 100_000
 
 
 def test_times_too_large_for_the_table() -> None:
