@@ -139,7 +139,9 @@ if TYPE_CHECKING:
     from mtlmon.explanation.windows import WINDOW, Refusal, Windows, refusals, witnesses
     from mtlmon.history.changes import DELETED, INSERTED, UPDATED, WITHDRAWN, change_type
     from mtlmon.history.changes import Changes as ChangesChanges
+    from mtlmon.history.following import LeadingHistory
     from mtlmon.history.keys import KeyNumbers
+    from mtlmon.history.operations import operation_codes
     from mtlmon.monpoly.monitoring import plan_of
     from mtlmon.monpoly.plain import PlainLines
     from mtlmon.monpoly.points import PointFeeder, PointReader

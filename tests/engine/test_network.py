@@ -312,22 +312,27 @@ def test_almost_as_many_blocks_as_three_levels_of_bits_take() -> None:
     assert all(verdict.value for verdict in verdicts)
 
 
-def test_as_many_undecided_blocks_as_there_are() -> None:
-    """Sets of blocks have summaries of summaries, which grow with them."""
+def test_blocks_that_matter_far_from_each_other() -> None:
+    """Sets of blocks have summaries of summaries, which grow with them.
+
+    Each stretch of blocks ends with one that decides those before it, at the very end: one stretch
+    is true, the next one false.
+    """
     count, distance = 300_000, 20_000
     time_stamps = np.arange(count)
-    # a block that may satisfy those before it, far from the next one, and one that ends the wait
-    s, r, q = (np.zeros(count, np.bool_) for _ in range(3))
-    s[distance - 2 :: distance] = True
+    r, s, t, q = (np.zeros(count, np.bool_) for _ in range(4))
     r[distance - 1 :: distance] = True
+    s[distance - 2 :: 2 * distance] = True
+    t[2 * distance - 2 :: 2 * distance] = True
     q[-1] = True
-    formula = f"(NOT r) UNTIL[0,{count}] (s AND EVENTUALLY[0,{count}] q)"
+    later = f"EVENTUALLY[0,{count}] q"
+    formula = f"(NOT r) UNTIL[0,{count}] ((s AND {later}) OR (t AND NOT {later}))"
     monitor = Monitor(with_network(formula), "naive")
-    found = monitor.feed(time_stamps, {"r": r, "s": s, "q": q})
+    found = monitor.feed(time_stamps, {"r": r, "s": s, "t": t, "q": q})
     assert monitor.pending == []
     order = np.argsort(found.time_stamp)
     assert np.array_equal(found.time_stamp[order], time_stamps)
-    assert np.array_equal(found.kind[order] == 1, ~r)
+    assert np.array_equal(found.kind[order] == 1, ~r & (time_stamps // distance % 2 == 0))
 
 
 @settings(max_examples=200)
