@@ -117,7 +117,7 @@ def test_bits_of_no_atom_change_nothing(count: int) -> None:
         atoms[row, atom // 64] = 1 << (atom % 64)
     others = random.integers(0, 2**64, 200, np.uint64)
     others = others << np.uint64(count % 64) if count % 64 else others * np.uint64(0)
-    found: list[Any] = []
+    found: list[tuple[bytes, dict[str, int]]] = []
     for letters in (atoms, atoms.copy()):
         if found:
             letters[:, -1] |= others

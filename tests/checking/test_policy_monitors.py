@@ -11,10 +11,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mtlmon import LimitError, Monitor, MonitorBrokenError, TimeStampError, Verdict, VerdictArray
+from mtlmon import (
+    LimitError,
+    Monitor,
+    MonitorBrokenError,
+    SnapshotError,
+    TimeStampError,
+    Verdict,
+    VerdictArray,
+)
 from mtlmon.tables import KeyedMonitors
 from mtlmon.verdict_arrays import verdict_type
-from tests.doors import EventColumns, MemoryLimit, PolicyMonitors
+from tests.doors import (
+    EventColumns,
+    MemoryLimit,
+    PolicyMonitors,
+    policies_snapshot,
+    restore_policies,
+)
 from tests.doors import expressions_bdd as bdd
 
 Step = tuple[int, int, str]
@@ -201,6 +215,19 @@ def test_threads_change_nothing() -> None:
         if policies.executor is not None:
             policies.executor.shutdown()
     assert found[1:] == [found[0]] * 2
+
+
+def test_only_new_monitors_go_on_from_a_snapshot() -> None:
+    policies, others = (
+        PolicyMonitors([KeyedMonitors("EVENTUALLY[0,5] p"), KeyedMonitors("q")]) for _ in range(2)
+    )
+    feed(policies, (1, 0, "q"), (2, 1, ""))
+    assert len(taken(policies)) == 2
+    snapshot = policies_snapshot(policies)
+    restore_policies(others, snapshot)
+    assert policies_snapshot(others) == snapshot
+    with pytest.raises(SnapshotError):
+        restore_policies(others, snapshot)
 
 
 def test_the_earliest_pending_time_point_of_all() -> None:

@@ -158,19 +158,18 @@ def test_each_of_many_atoms_in_every_form(count: int) -> None:
         monitor = Monitor(formula)
         assert monitor.atoms == tuple(names)
         mapping = dict.fromkeys(names, False) | {names[present]: True}
-        for time_stamp, atoms in enumerate(
-            (
-                {names[present]},
-                [names[present]],
-                (names[present], "other"),
-                frozenset([names[present]]),
-                iter([names[present]]),
-                mapping,
-                {names[present]: True},
-                MappingProxyType(mapping),
-                1 << present,
-            )
-        ):
+        forms: list[Any] = [
+            {names[present]},
+            [names[present]],
+            (names[present], "other"),
+            frozenset([names[present]]),
+            iter([names[present]]),
+            mapping,
+            {names[present]: True},
+            MappingProxyType(mapping),
+            1 << present,
+        ]
+        for time_stamp, atoms in enumerate(forms):
             assert [one.value for one in monitor.step(time_stamp, atoms)] == [True]
             (nothing,) = monitor.step(time_stamp, dict.fromkeys(names, False))
             assert nothing.value is False

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mtlmon import LogError, Monitor, MtlmonError
+from mtlmon import LogError, Monitor, MtlmonError, SnapshotError
 from tests.doors import TextEvents, TextMonitor, TextResolver, Writer
 
 LARGEST = (1 << 63) - 1
@@ -210,6 +210,32 @@ def test_a_block_stays_as_it_is_until_it_has_been_read(make: Callable[[], Any], 
     else:
         reader.load_end()
     block.clear()
+
+
+@pytest.mark.parametrize("resolve", [False, True])
+def test_counts(resolve: bool) -> None:
+    text = TextMonitor(Monitor(UNTIL), resolve=resolve)
+    for line in LOG.splitlines(keepends=True):
+        text.load(line)
+        run(text)
+        decided = text.true_count + text.false_count
+        assert text.undecided_count == text.event_count - decided
+    assert (text.event_count, text.undecided_count) == (10, 1)
+
+
+def test_events_are_read_on_from_a_snapshot() -> None:
+    first, second = TextEvents(("p", "q")), TextEvents(("p", "q"))
+    first.load(b"@1 p\n@2 q\n")
+    assert len(first.read()[0]) == 16
+    second.restore(first.snapshot())
+    found = []
+    for reader in (first, second):
+        reader.load(b"@3 p q\n@4\n")
+        found.append(reader.read())
+    assert found[0] == found[1]
+    assert len(found[0][0]) == 16
+    with pytest.raises(SnapshotError):
+        TextEvents(tuple(map(str, range(65)))).restore(first.snapshot())
 
 
 def test_run_returns_when_output_waits() -> None:
