@@ -72,7 +72,7 @@ class RangeReader:
         Where the range needs them, its verdicts are those of a monitor of the whole trace.
         """
         return RangeMonitor(
-            self.rows.builder.program(operand),
+            self.rows.builder.program(operand, is_bounded=self.plan.program.is_bounded),
             self.plan,
             self._end_time if not self._is_open else None,
         )

@@ -148,10 +148,16 @@ class Builder:
             return _TRUE_OPERAND
         return self.row(operation, left, right, lower, upper)
 
-    def program(self, root: int) -> Program:
-        """Make the program of an operand from its rows, without rebalancing conjunctions."""
+    def program(self, root: int, *, is_bounded: bool = True) -> Program:
+        """Make the program of an operand from its rows, without rebalancing conjunctions.
+
+        Args:
+            root: the operand.
+            is_bounded: whether the formula is bounded that the rows come from, if folding may have
+                left out what is not.
+        """
         rows, root = _without_dead_rows(self.rows, root)
-        bounded = all(row[0] != _UNTIL or row[4] is not None for row in rows)
+        bounded = is_bounded and all(row[0] != _UNTIL or row[4] is not None for row in rows)
         return _assembled(rows, root, self.atoms, bounded)
 
 

@@ -94,6 +94,15 @@ CUTS = st.lists(st.integers(0, 60), max_size=6)
 )
 # Made anew from its formula, the program would be a constant and know more.
 @example(parse("NEXT[0,0] (NOT p AND (p AND q))"), (Event(0, frozenset()),), [], "local", None, 1)
+# Without what is always true, the future is bounded: another engine would know less.
+@example(
+    parse("(NOT EVENTUALLY[0,1] p) AND ((EVENTUALLY true) AND PREVIOUS[0,0] EVENTUALLY[0,0] p)"),
+    (Event(0, frozenset()), Event(0, frozenset())),
+    [],
+    "naive",
+    None,
+    1,
+)
 # One family is masked while another one is read to the end of the trace.
 @example(
     parse("EVENTUALLY[1,*) NEXT[2,*) ((q OR p) WEAK_UNTIL ALWAYS[0,3] r)"),
