@@ -122,16 +122,19 @@ def _assert_flat(work: Callable[[], object], most: int = _ROUNDS) -> None:
 
     repeat(_WARM_UP_ROUNDS)
     rounds = min(_ROUNDS, most)
-    # What tests before have left in pieces may make resident memory grow once; a leak grows on.
+    # What tests before have left in pieces, and what is kept for later, may grow at first; a leak
+    # grows on.
     for _ in range(3):
         before = repeat(1)
         after = repeat(rounds)
         objects, allocated, resident = (b - a for a, b in zip(before, after, strict=True))
         assert objects < rounds / 4
-        assert allocated < 4 * rounds + 4096
-        if resident < 1 << 20:
+        if allocated < 4 * rounds + 4096 and resident < 1 << 20:
             return
-    raise AssertionError(f"resident memory has grown by {resident:,} bytes, as the times before")
+    raise AssertionError(
+        f"memory has grown by {allocated:,} bytes, resident memory by {resident:,}, and has grown "
+        "the times before"
+    )
 
 
 @pytest.fixture(params=FORMULAS)
