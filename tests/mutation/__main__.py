@@ -187,6 +187,9 @@ def _arguments() -> argparse.Namespace:
         default=STAGES[-1],
         help="stop with a few cases of the nearest tests, or with all of them (default: corpus)",
     )
+    parser.add_argument(
+        "--known", action="store_true", help="test nothing; show what is known of the mutants"
+    )
     parser.add_argument("--retry", action="store_true", help="test survivors of former runs again")
     parser.add_argument(
         "--results",
@@ -218,7 +221,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="mutants.") as directory:
         results = _all_results(modules, options, journal, directory)
         tests = {one.by for one in results if one.outcome == "failed" and one.by}
-        failing = _Worker(directory, journal).failing(tests)
+        failing = set() if options.known else _Worker(directory, journal).failing(tests)
     for one in results:
         if one.by in failing:
             journal.add(replace(one, outcome="doubtful"))
@@ -298,13 +301,16 @@ def _results(
                 known = None
             elif known and known.outcome == "passed":
                 is_open = options.retry or not known.has_reached(options.until)
-                known = None if is_open else known
+                known = None if is_open and not options.known else known
             if known:
                 if known.is_counted:
                     wanted[module.name] -= 1
                     if known.outcome == "passed":
                         _show(module, mutant, known)
                     yield known
+            elif options.known:
+                # others do not take the place of those that are not tested yet
+                wanted[module.name] -= 1
             else:
                 untested.append((module, mutant))
         by_identity = {mutant.identity: mutant for _, mutant in untested}
