@@ -81,6 +81,7 @@ cdef class Streams(MemoryHolder):
     cdef int keep_registers(self, Resting *resting) except -1 nogil
     cdef int keep_whole(self, Resting *resting) except -1 nogil
     cdef void drop_registers(self, Resting *resting) noexcept nogil
+    cdef int forget_transitions(self) except -1 nogil
     cdef bint is_full(self) noexcept nogil
     cdef int maybe_compact(self) except -1 nogil
     cdef int compact(self) except -1

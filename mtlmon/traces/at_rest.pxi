@@ -510,11 +510,19 @@ cdef class Streams:
     cdef bint relieve(self) except -1 nogil:
         """Release memory that is not essential: transitions, and remains of old expressions."""
         self.compactions += 1
-        self.worker.table.forget(&self.resting[0].configuration, sizeof(Resting), self.count)
+        self.forget_transitions()
         self.worker.table.shrink()
         with gil:
             self.compact_workspace()
         return True
+
+    cdef int forget_transitions(self) except -1 nogil:
+        """Forget all transitions, and all configurations but those of streams."""
+        cdef void *kept = NULL
+        if self.count:
+            kept = &self.resting[0].configuration
+        self.worker.table.forget(kept, sizeof(Resting), self.count)
+        return 0
 
     cdef void set_room(self, MemoryLimit memory) noexcept nogil:
         self.worker.engine.set_room(memory)
@@ -539,7 +547,7 @@ cdef class Streams:
         cdef Table table = self.worker.table
         cdef size_t kept
         self.compactions += 1
-        table.forget(&self.resting[0].configuration, sizeof(Resting), self.count)
+        self.forget_transitions()
         # Half of the table is for transitions, however many configurations there are; less if
         # memory is limited.
         kept = table.bytes()
