@@ -404,7 +404,7 @@ def test_a_policy_is_read_from_a_file(spark: SparkSession, tmp_path: Path) -> No
         (
             'atom p(user) = count[0,5](what = "x") > 1\nfind a: p(u)',
             {},
-            "the condition of p depends on other rows",
+            "whose conditions depend on other rows, as p",
         ),
         ('atom p(nobody) = what = "x"\nfind a: p(u)', {}, "nobody"),
         ("what", {"slices": 2}, "slices and statistics are for policies with variables"),
