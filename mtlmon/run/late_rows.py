@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 from mtlmon.errors import SnapshotError
 from mtlmon.run.failure import RunError, WriteFailure, reason
 from mtlmon.run.files import OpenFile, is_same_file
-from mtlmon.support.inputs import STANDARD, STANDARD_STREAM
+from mtlmon.support.inputs import STANDARD_STREAM
 from mtlmon.text.native import LineOrder
 
 TYPE_CHECKING = False
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from mtlmon.engine.native import MemoryLimit
     from mtlmon.run.spec import RunSpec, Times
+    from mtlmon.support.inputs import Input
     from mtlmon.syntax.durations import Duration
 
 __all__ = [
@@ -44,6 +45,7 @@ class LateFile(OpenFile):
     Args:
         path: its path.
         others: the paths of files that it must not be.
+        stream: the input that is meant if `-` is one of them.
         keeps: whether it keeps what it has until the first rows are written, or `begin` is called,
             so that a later run can go on.
 
@@ -51,7 +53,7 @@ class LateFile(OpenFile):
         RunError: the file cannot be written, or is used for something else.
     """
 
-    def __init__(self, path: str, others: list[str], *, keeps: bool = False) -> None:
+    def __init__(self, path: str, others: list[str], stream: Input, *, keeps: bool = False) -> None:
         self.path = path
         # how much of it is to be kept; None if the rest is cut off already
         self._kept: int | None = 0 if keeps else None
@@ -62,7 +64,7 @@ class LateFile(OpenFile):
             # without O_TRUNC, so that nothing is lost if the file turns out to be the log
             super().__init__(os.open(path, os.O_WRONLY | os.O_CREAT, 0o666))
             found = os.fstat(self.descriptor)
-            if STANDARD_STREAM in others and is_same_file(found, os.fstat(STANDARD.descriptor)):
+            if STANDARD_STREAM in others and is_same_file(found, os.fstat(stream.descriptor)):
                 raise RunError(f"{path} is both the log and the file for late rows")
             self._is_regular = stat.S_ISREG(found.st_mode)
             if self._is_regular and not keeps:
@@ -143,7 +145,7 @@ def late_file(options: RunSpec, *, keeps: bool = False) -> LateFile | None:
         *(one for one in used if one is not None),
     ]
     goes_on = options.log.given is not None and options.log.given.goes_on
-    file = LateFile(options.times.late, others, keeps=keeps or goes_on)
+    file = LateFile(options.times.late, others, options.log.input, keeps=keeps or goes_on)
     if goes_on:
         # what comes too late from now on is written behind what an earlier run has written
         file.resume(os.fstat(file.descriptor).st_size)

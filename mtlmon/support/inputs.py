@@ -89,8 +89,11 @@ class Input:
 
     @property
     def is_closed(self) -> bool:
-        """Whether there is no such stream, as a process may begin without standard input."""
-        return self.descriptor == 0 and sys.stdin is None
+        """Whether there is no such stream, as a process may begin without standard input.
+
+        Another stream may have its descriptor then.
+        """
+        return self is STANDARD and sys.stdin is None
 
     @property
     def position(self) -> int | None:

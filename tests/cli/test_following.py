@@ -13,7 +13,7 @@ import pytest
 pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
 
 from tests.cli.kills import wait_for_checkpoint
-from tests.cli.process import SECONDS, Ended, Live, mtlmon, wait_until
+from tests.cli.process import SECONDS, Ended, Live, mtlmon, shell, wait_until
 from tests.doors import Follower, followed_file
 
 
@@ -148,6 +148,16 @@ def test_a_signal_that_comes_twice(tmp_path: Path) -> None:
 def test_what_cannot_be_followed(arguments: list[str], message: str) -> None:
     done = mtlmon(*arguments)
     assert done.status == 2 and message in done.errors and done.errors.count("\n") == 1
+
+
+def test_a_file_is_followed_without_standard_input(tmp_path: Path) -> None:
+    """Also beside a file for late rows, which must not be the log."""
+    log, late = tmp_path / "app.log", tmp_path / "late"
+    log.write_text("@5 p\n@1 p\n")
+    script = 'timeout -s TERM 2 $M --follow "$1" --wait 2 --late "$2" -e p <&-'
+    done = shell(script, str(log), str(late))
+    assert done.output == "5:0 true\n" and "standard input" not in done.errors
+    assert late.read_text() == "@1 p\n"
 
 
 @pytest.mark.parametrize("size", [1, 3, 1 << 16])
