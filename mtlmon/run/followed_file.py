@@ -71,8 +71,12 @@ def following(options: RunSpec) -> tuple[RunSpec, Follower]:
         mark = None if before is None else before.log
     require_file(log.follow, host.note)
     follower = Follower(log.follow, is_header, host.note, keeps=checkpoint.path is not None)
-    if mark is not None:
-        follower.begin_at(mark)
+    try:
+        if mark is not None:
+            follower.begin_at(mark)
+    except RunError:
+        follower.close()
+        raise
     if not follower.begin:
         follower.resume()
     return options.having(logs=[STANDARD_STREAM], input=follower.input, format=format), follower

@@ -504,16 +504,28 @@ def run_of(
             from mtlmon.run.followed_file import following
 
             spec, host.follower = following(spec)
-        if spec.log.signature is None:
-            file, spec = prepared(spec) if known is None else adopted(known, spec)
-            require_runnable(file, spec)
-            return spec, steps_of(file, spec), host, found
-        if known is not None:
-            raise RunError("signature is for a formula of MonPoly: give its text or its file")
-        from mtlmon.run.monpoly_logs import check_monpoly, prepared_monpoly
+        try:
+            spec, steps = _ready_steps(known, spec)
+        except BaseException:
+            if host.follower is not None:
+                # no run has it
+                host.follower.close()
+            raise
+        return spec, steps, host, found
 
-        formula, spec = prepared_monpoly(spec)
-        return spec, check_monpoly(formula, spec), host, found
+
+def _ready_steps(known: Formula | PolicyFile | None, spec: RunSpec) -> tuple[RunSpec, Steps]:
+    """Return the steps of a run that can be run, and what it is asked to do."""
+    if spec.log.signature is None:
+        file, spec = prepared(spec) if known is None else adopted(known, spec)
+        require_runnable(file, spec)
+        return spec, steps_of(file, spec)
+    if known is not None:
+        raise RunError("signature is for a formula of MonPoly: give its text or its file")
+    from mtlmon.run.monpoly_logs import check_monpoly, prepared_monpoly
+
+    formula, spec = prepared_monpoly(spec)
+    return spec, check_monpoly(formula, spec)
 
 
 def _for_program(spec: RunSpec, host: Program) -> tuple[RunSpec, _Found | None]:

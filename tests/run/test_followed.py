@@ -187,6 +187,16 @@ def test_nothing_is_left_of_a_run_that_is_dropped(tmp_path: Path) -> None:
         wait_until(lambda: held() == before)
 
 
+def test_nothing_is_left_where_policies_are_wrong(tmp_path: Path) -> None:
+    log = tmp_path / "app.csv"
+    append(log, ["ts,user,p\n", *CELLS])
+    before = threading.active_count(), len(os.listdir("/proc/self/fd"))
+    for wrong in ("p AND", "policy f: missing(x)\n"):
+        with pytest.raises(mtlmon.MtlmonError):
+            mtlmon.check(wrong, log, follow=True)
+        assert (threading.active_count(), len(os.listdir("/proc/self/fd"))) == before
+
+
 def test_a_pipe_that_is_full_does_not_keep_a_run_from_closing(tmp_path: Path) -> None:
     log, before = tmp_path / "app.log", threading.active_count()
     append(log, TEXT[:1] * 400_000)
