@@ -68,7 +68,7 @@ class Relay:
             self.check.close()
             self.check = self.make()
             self.check.restore(snapshot)
-            assert self.check.snapshot() == snapshot
+            self.hold_snapshot(snapshot)
             if keys is not None:
                 self.log.keys = KeyTable(1)
                 self.log.keys.restore(keys)
@@ -80,6 +80,16 @@ class Relay:
                 pass
             self.take()
         return self.lines.decode().splitlines()
+
+    def hold_snapshot(self, snapshot: bytes) -> None:
+        """Equal expressions may have been made twice; once restored, keys share them."""
+        restored = self.check.snapshot()
+        if restored != snapshot:
+            assert len(restored) < len(snapshot)
+            again = self.make()
+            again.restore(restored)
+            assert again.snapshot() == restored
+            again.close()
 
 
 def hold_counts(one: LogCheck, other: LogCheck) -> None:
@@ -103,6 +113,14 @@ def test_going_on_anywhere(mode: Any, has_keys: bool, options: dict[str, Any]) -
         hold_counts(relay.check, check)
 
 
+# An expression that was restored, and an equal one that another key has reached.
+@example(
+    [parse("(true UNTIL[1,*) r) OR EVENTUALLY r")],
+    [(0, "a", frozenset()), (0, "b", frozenset())],
+    "naive",
+    {},
+    [1],
+)
 # The witness of a trace lay back as far as that of another one, but a later one had joined it.
 @example(
     [parse("p TRIGGER[2,*) p")],
