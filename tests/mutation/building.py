@@ -1,16 +1,17 @@
-"""A copy of the installed package in which one module at a time is a mutant.
+"""A copy of the installed package whose texts have mutants, of which one at a time is chosen.
 
-The copy is made of links, so it costs nothing; it comes first on PYTHONPATH, for the processes that
-tests start too. A native module is compiled as `setup.py` says, but with -O0.
+What has no mutants is a link. The copy comes first on PYTHONPATH, for the processes that tests
+start too. Native modules are compiled as `setup.py` says, but with -O0.
 """
 
 from __future__ import annotations
 
 import importlib.util
-import multiprocessing
 import os
 import shutil
 from collections.abc import Mapping
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -21,8 +22,8 @@ from setuptools import Distribution, Extension
 from setuptools.command.build_ext import build_ext
 
 from tests.mutation.modules import UNIT
-
-_COMPILE_SECONDS = 300
+from tests.mutation.mutants import Mutant
+from tests.mutation.switched import STATE, blamed, state_of, switched
 
 
 class Shadow:
@@ -30,89 +31,87 @@ class Shadow:
 
     def __init__(self, root: Path, directory: Path) -> None:
         self.path = directory / "package"
+        self._root = root
         self._sources = directory / "sources"
-        self._log = directory / "compiler.log"
-        self._links: dict[Path, Path] = {}
         _link(_installed("mtlmon"), self.path / "mtlmon")
         commands = self.path / "mtlmon" / "cli"
         # In an editable install it lies elsewhere.
         if not commands.exists():
             _link(_installed("mtlmon.cli"), commands)
-        self._sources.mkdir()
-        for item in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
-            shutil.copy(root / item, self._sources)
-        compiled = shutil.ignore_patterns("*.so", "*.c", "__pycache__")
-        for package in ("mtlmon", "cli"):
-            shutil.copytree(root / package, self._sources / package, ignore=compiled)
 
-    def put(self, texts: Mapping[Path, str]) -> bool:
-        """Have other texts of source files; whether they compile.
+    def put(self, mutants: Mapping[int, Mutant], processes: int) -> set[int]:
+        """Have mutants by their numbers in the texts; tell the numbers of those that are none."""
+        (self.path / f"{STATE}.py").write_text(state_of(max(mutants, default=0)))
+        units: dict[Path, dict[int, Mutant]] = {}
+        for number, mutant in mutants.items():
+            units.setdefault(unit_of(self._root, mutant.source), {})[number] = mutant
+        # the largest first
+        shares = sorted(units.items(), key=lambda one: -len(one[1]))
+        with ProcessPoolExecutor(processes, get_context("fork")) as pool:
+            put = [pool.submit(self._put, unit, some) for unit, some in shares]
+            return set().union(*(one.result() for one in put))
 
-        They are one file of Python, or parts of one compiled unit.
-        """
-        (source, text), *_ = texts.items()
-        new = self._checked(source, text) if source.suffix == ".py" else self._built(texts)
-        if new is None:
-            return False
-        target = self._target(source)
-        _forget_bytecode(target)
-        self._links[target] = target.readlink()
-        # A renaming: a library that is still mapped somewhere must not change under it.
-        new.replace(target)
-        return True
+    def _put(self, unit: Path, mutants: dict[int, Mutant]) -> set[int]:
+        sources = {unit, *(mutant.source for mutant in mutants.values())}
+        originals = {source: (self._root / source).read_text() for source in sources}
+        wrong: set[int] = set()
+        if unit.suffix == ".py":
+            wrong |= {number for number, one in mutants.items() if not _is_program(one.text)}
+        while remaining := {n: one for n, one in mutants.items() if n not in wrong}:
+            texts = switched(originals, unit, remaining)
+            found = self._have(unit, texts)
+            if found is None:
+                break
+            wrong |= found
+        return wrong
 
-    def remove(self, source: Path) -> None:
-        """Have the installed module again, if there is another."""
-        target = self._target(source)
-        if link := self._links.pop(target, None):
-            _forget_bytecode(target)
+    def _have(self, unit: Path, texts: Mapping[Path, str]) -> set[int] | None:
+        """Put the texts of a unit into the copy; which mutants do not let it compile."""
+        if unit.suffix == ".py":
+            target = self.path / (unit if unit.parts[0] == "mtlmon" else Path("mtlmon", unit))
+            compile(texts[unit], str(unit), "exec")
             target.unlink()
-            target.symlink_to(link)
-
-    def compiler_output(self) -> str:
-        return self._log.read_text(errors="replace")
-
-    def _checked(self, source: Path, text: str) -> Path | None:
-        try:
-            compile(text, str(source), "exec")
-        except (SyntaxError, ValueError):
+            target.write_text(texts[unit])
             return None
-        written = self.path.parent / "written.py"
-        written.write_text(text)
-        return written
-
-    def _built(self, texts: Mapping[Path, str]) -> Path | None:
-        originals = {source: (self._sources / source).read_text() for source in texts}
-        unit = unit_of(self._sources, next(iter(texts)))
-        built = self.path.parent / "built.so"
-        try:
-            for source, text in texts.items():
-                (self._sources / source).write_text(text)
-            process = multiprocessing.get_context("fork").Process(
-                target=_compile, args=(self._sources, unit, built, self._log)
-            )
-            process.start()
-            process.join(_COMPILE_SECONDS)
-            if process.is_alive():
-                process.kill()
-                process.join()
-        finally:
-            for source, text in originals.items():
-                (self._sources / source).write_text(text)
-        return None if process.exitcode else built
-
-    def _target(self, source: Path) -> Path:
-        relative = source if source.parts[0] == "mtlmon" else Path("mtlmon", source)
-        if source.suffix == ".py":
-            return self.path / relative
-        unit = unit_of(self._sources, relative)
+        # A unit has its own copy of all: another may have the same part.
+        name = unit.with_suffix("").as_posix().replace("/", ".")
+        sources = self._sources / name
+        if not sources.exists():
+            sources.mkdir(parents=True)
+            for item in ("setup.py", "pyproject.toml", "README.md", "LICENSE"):
+                shutil.copy(self._root / item, sources)
+            compiled = shutil.ignore_patterns("*.so", "*.c", "__pycache__")
+            for package in ("mtlmon", "cli"):
+                shutil.copytree(self._root / package, sources / package, ignore=compiled)
+        for source, text in texts.items():
+            (sources / source).write_text(text)
+        built, log = sources / "built.so", sources / "log"
+        process = get_context("fork").Process(target=_compile, args=(sources, unit, built, log))
+        process.start()
+        process.join()
+        if process.exitcode:
+            messages = log.read_text(errors="replace")
+            found = blamed(messages, texts)
+            if not found:
+                raise SystemExit(f"{unit} does not compile:\n{messages}")
+            return found
         (target,) = (self.path / unit.parent).glob(f"{unit.stem}.*.so")
-        return target
+        target.unlink()
+        built.rename(target)
+        return None
+
+
+def _is_program(text: str) -> bool:
+    try:
+        compile(text, "mutant", "exec")
+    except (SyntaxError, ValueError):
+        return False
+    return True
 
 
 def unit_of(root: Path, source: Path) -> Path:
     """The file that is compiled for a native source: itself, or the unit that it is a part of."""
-    if source.suffix == ".pyx":
+    if source.suffix in (".py", ".pyx"):
         return source
     for folder in source.parents:
         if (root / folder / UNIT).exists():
@@ -136,12 +135,6 @@ def _link(directory: Path, copy: Path) -> None:
             _link(item, copy / item.name)
         elif item.is_file():
             (copy / item.name).symlink_to(item)
-
-
-def _forget_bytecode(target: Path) -> None:
-    """It is told from what belongs to another text by second and size alone."""
-    for cached in (target.parent / "__pycache__").glob(f"{target.stem}.*.pyc"):
-        cached.unlink()
 
 
 def _compile(sources: Path, source: Path, compiled: Path, log: Path) -> None:

@@ -1,4 +1,4 @@
-"""What can be mutated, and which tests are nearest to it.
+"""What can be mutated.
 
 A *module* is a Cython file, a part of a compiled unit, a Python file of the package's own folder,
 or a folder of Python files. Its name is its path below the package, without a suffix.
@@ -7,7 +7,6 @@ or a folder of Python files. Its name is its path below the package, without a s
 from __future__ import annotations
 
 import difflib
-import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,30 +14,21 @@ from pathlib import Path
 
 from tests.mutation.mutants import Mutant, digest, make_mutant
 
-_HERE = Path(__file__).parent
 _PACKAGES = ("mtlmon", "cli")
-CORPUS = "tests/test_corpus.py"
 UNIT = "native.pyx"
 
 
 @dataclass(frozen=True)
 class Module:
-    """name: as on the command line; sources and tests relative to the root of the tree."""
+    """name: as on the command line; sources: relative to the root of the tree."""
 
     name: str
     root: Path
     sources: tuple[Path, ...]
-    tests: tuple[str, ...]
 
     @property
     def is_native(self) -> bool:
         return self.sources[0].suffix in (".pyx", ".pxi")
-
-    def tests_of(self, source: Path) -> tuple[str, ...]:
-        """The tests, those of a source's own name first, unless many have it."""
-        named = sorted((self.root / "tests").rglob(f"test_{source.stem}.py"))
-        own = [path.relative_to(self.root).as_posix() for path in named if len(named) <= 2]
-        return (*own, *(test for test in self.tests if test not in own))
 
     @cached_property
     def originals(self) -> dict[Path, str]:
@@ -83,21 +73,14 @@ class Module:
 
 
 def find_modules(root: Path) -> dict[str, Module]:
-    """All modules by name. A line of the table that fits nothing is an error."""
+    """All modules by name."""
     sources: dict[str, list[Path]] = {}
     for package in _PACKAGES:
         for path in sorted((root / package).rglob("*.p*")):
             name = _name_of(path, root / package)
             if name is not None:
                 sources.setdefault(name, []).append(path.relative_to(root))
-    nearest: dict[str, list[str]] = tomllib.loads((_HERE / "nearest.toml").read_text())
-    _check_table(root, nearest, set(sources))
-    return {
-        name: Module(
-            name, root, tuple(paths), tuple(_nearest(nearest, name) or _by_name(root, name))
-        )
-        for name, paths in sources.items()
-    }
+    return {name: Module(name, root, tuple(paths)) for name, paths in sources.items()}
 
 
 def chosen(modules: dict[str, Module], names: list[str]) -> list[Module]:
@@ -130,36 +113,3 @@ def _name_of(path: Path, package: Path) -> str | None:
     if inside.parent != Path():
         return inside.parent.as_posix()
     return package.name if package.name != "mtlmon" else path.stem
-
-
-def _nearest(nearest: dict[str, list[str]], name: str) -> list[str]:
-    """The tests of the longest path of the table that fits."""
-    for path in (name, *(one.as_posix() for one in Path(name).parents)):
-        if path in nearest:
-            return nearest[path]
-    return []
-
-
-def _by_name(root: Path, name: str) -> list[str]:
-    """The tests that have a module's name, and those of its folder, else the corpus."""
-    tests = root / "tests"
-    path = Path(name.lstrip("_"))
-    folders = [tests / one for one in (path, *path.parents) if one != Path()]
-    found = [one for one in folders if one.is_dir()][:1]
-    own = sorted((found[0] if found else tests).rglob(f"test_{path.name}.py"))
-    return [one.relative_to(root).as_posix() for one in (*own, *found)] or [CORPUS]
-
-
-def _check_table(root: Path, nearest: dict[str, list[str]], names: set[str]) -> None:
-    parents = {one.as_posix() for name in names for one in Path(name).parents}
-    unknown = sorted(set(nearest) - names - parents)
-    missing = sorted(
-        {
-            test
-            for tests in nearest.values()
-            for test in tests
-            if not (root / test.partition("::")[0]).exists()
-        }
-    )
-    if unknown or missing:
-        raise SystemExit(f"nearest.toml names what is not there: {', '.join(unknown + missing)}")

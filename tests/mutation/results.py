@@ -12,17 +12,15 @@ from tests.mutation.modules import Module
 from tests.mutation.mutants import Mutant
 
 _HERE = Path(__file__).parent
-# what a mutant has to pass, one after the other
-STAGES = ("few", "nearest", "corpus")
 KILLED = ("failed", "crashed", "timeout")
+SURVIVED = ("passed", "unreached")
 
 
 @dataclass(frozen=True)
 class Result:
-    """outcome: that of the tests; "passed" means survived, "invalid" that it is no program,
-    "equivalent" that a reason stands in `equivalent.toml`, and "doubtful" that the test fails
-    without it, too. by: the test that failed.
-    stage: how far the tests went: "few" of the nearest, all of them ("nearest"), or the corpus.
+    """outcome: that of the tests; "passed" means survived, "unreached" that no test comes to it,
+    "invalid" that it is no program, "equivalent" that a reason stands in `equivalent.toml`, and
+    "doubtful" that the test fails without it, too. by: the test that failed.
     """
 
     module: str
@@ -35,19 +33,13 @@ class Result:
     after: str
     outcome: str
     by: str = ""
-    stage: str = ""
-
-    def has_reached(self, stage: str) -> bool:
-        return STAGES.index(self.stage or STAGES[0]) >= STAGES.index(stage)
 
     @property
     def is_counted(self) -> bool:
         return self.outcome not in ("invalid", "doubtful")
 
 
-def result_of(
-    module: Module, mutant: Mutant, outcome: str, by: str = "", stage: str = ""
-) -> Result:
+def result_of(module: Module, mutant: Mutant, outcome: str, by: str = "") -> Result:
     return Result(
         module.name,
         mutant.identity,
@@ -59,7 +51,6 @@ def result_of(
         mutant.after,
         outcome,
         by,
-        stage,
     )
 
 
@@ -86,7 +77,7 @@ class Journal:
         return known
 
     def add(self, result: Result) -> None:
-        line = _Line(result.module, result.mutant, result.outcome, result.stage, result.by)
+        line = _Line(result.module, result.mutant, result.outcome, result.by)
         self._known[result.mutant] = line
         with self._path.open("a") as file:
             file.write(line.text + "\n")
@@ -95,7 +86,7 @@ class Journal:
         line = self._known.get(mutant.identity)
         if line is None:
             return None
-        return result_of(module, mutant, line.outcome, line.by, line.stage)
+        return result_of(module, mutant, line.outcome, line.by)
 
     def tidy(self) -> None:
         """Leave one line for each mutant, in order."""
@@ -110,7 +101,6 @@ class _Line:
     module: str
     mutant: str
     outcome: str
-    stage: str = ""
     by: str = ""
 
     @property
@@ -191,7 +181,7 @@ def score_table(results: dict[str, list[Result]], what: str = "module") -> str:
         killed = _count(counted, KILLED)
         violent = _count(counted, ("timeout", "crashed"))
         equivalent = _count(counted, ("equivalent",))
-        survived = _count(counted, ("passed",))
+        survived = _count(counted, SURVIVED)
         rest = killed + survived
         score = f"{100 * killed / rest:.0f} %" if rest else "-"
         cells = (name, len(counted), killed, violent, equivalent, survived, score)

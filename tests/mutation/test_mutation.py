@@ -12,12 +12,19 @@ from pathlib import Path
 import pytest
 
 from tests.mutation import building, native
-from tests.mutation.modules import CORPUS, Module, chosen, find_modules
-from tests.mutation.mutants import make_mutant
+from tests.mutation.modules import Module, chosen, find_modules
+from tests.mutation.mutants import Mutant, make_mutant
 from tests.mutation.results import Equivalents, Journal, folder_table, result_of, score_table
-from tests.mutation.switched import VARIABLE, blamed, switched
-from tests.mutation.testing import Limits, run_tests
-from tests.sampling import thinned
+from tests.mutation.switched import (
+    CHOSEN,
+    STATE,
+    blamed,
+    has_choice,
+    is_in_function,
+    state_of,
+    switched,
+)
+from tests.mutation.testing import Recording, outcomes, record
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -96,32 +103,39 @@ def bounded(int64_t value, items):
 '''
 
 
-def test_many_mutants_are_in_one_text(tmp_path: Path) -> None:
+def numbered(mutants: list[Mutant]) -> tuple[dict[int, Mutant], dict[tuple[str, str], int]]:
+    """Mutants by numbers from 1, and the numbers by the lines before and after."""
+    by_number = dict(enumerate(mutants, 1))
+    return by_number, {(one.before, one.after): number for number, one in by_number.items()}
+
+
+def test_many_mutants_are_in_one_native_text(tmp_path: Path) -> None:
     """The number from the environment chooses one of them; without it, nothing is changed."""
-    module = Module("bounded", tmp_path, (Path("bounded.pyx"),), ())
-    (tmp_path / "bounded.pyx").write_text(SWITCHED)
-    mutants = module.mutants
     source = Path("bounded.pyx")
-    texts, taken = switched({source: SWITCHED}, source, mutants)
-    assert {one.before for one in mutants if one not in taken} == {
+    module = Module("bounded", tmp_path, (source,))
+    (tmp_path / source).write_text(SWITCHED)
+    chosen = [one for one in module.mutants if has_choice(SWITCHED, one)]
+    assert {one.before for one in module.mutants if one not in chosen} == {
         "cdef int64_t MOST = 9",
         "cdef int64_t least = 2, found = 0",
         "for number in range(3):",
         "while least < 0: least += 2",
     }
-    (tmp_path / "bounded.pyx").write_text(texts[source])
+    assert all(is_in_function(SWITCHED, one) for one in chosen)
+    mutants, numbers = numbered(chosen)
+    (tmp_path / source).write_text(switched({source: SWITCHED}, source, mutants)[source])
+    (tmp_path / f"{STATE}.py").write_text(state_of(len(mutants)))
     subprocess.run(
         [sys.executable, "-m", "Cython.Build.Cythonize", "-3", "-q", "-i", "bounded.pyx"],
         cwd=tmp_path,
         check=True,
     )
-    numbers = {(one.before, one.after): number for number, one in enumerate(taken, 1)}
 
     def found(number: int) -> str:
         return subprocess.run(
             [sys.executable, "-c", "import bounded; print(*bounded.bounded(3, [5]))"],
             cwd=tmp_path,
-            env=os.environ | {VARIABLE: str(number), "PYTHONPATH": str(tmp_path)},
+            env=os.environ | {CHOSEN: str(number), "PYTHONPATH": str(tmp_path)},
             check=True,
             capture_output=True,
             text=True,
@@ -138,23 +152,142 @@ def test_many_mutants_are_in_one_text(tmp_path: Path) -> None:
 
 
 def test_mutants_of_the_parts_of_a_unit_are_compiled_together() -> None:
-    """Their numbers go on from part to part, and a message names the one that is in its place."""
+    """A message names the one that is in its place."""
     part, unit = Path("mtlmon/parts/part.pxi"), Path("mtlmon/parts/native.pyx")
     originals = {part: "cdef int f(int a):\n    a += 1\n    return a\n",
                  unit: '"""A unit."""\n\ninclude "part.pxi"\n'}  # fmt: skip
     other = Path("mtlmon/parts/other.pxi")
     originals[other] = "cdef int g(int a):\n    a -= 1\n    return a\n"
-    mutants = [
-        make_mutant(source, originals[source], "drop", originals[source].replace(old, "pass"))
-        for source, old in ((part, "a += 1"), (other, "a -= 1"))
-    ]
-    texts, taken = switched(originals, unit, mutants)
-    assert taken == mutants
-    assert texts[unit].index("cdef int") < texts[unit].index("include")
-    assert "cdef int chosen" not in texts[part] + texts[other]
+    mutants = {
+        number: make_mutant(source, originals[source], "drop", text)
+        for number, source, text in (
+            (3, part, originals[part].replace("a += 1", "pass")),
+            (7, other, originals[other].replace("a -= 1", "pass")),
+        )
+    }
+    texts = switched(originals, unit, mutants)
+    assert texts[unit].index("cdef inline") < texts[unit].index("include")
+    assert "cdef inline" not in texts[part] + texts[other]
     line = texts[other].splitlines().index("        pass") + 1
-    assert blamed(f"{other}:{line}:8: Undeclared name\n", texts) == {2}
+    assert blamed(f"{other}:{line}:8: Undeclared name\n", texts) == {7}
     assert not blamed(f"{other}:{line + 3}:8: Undeclared name\n", texts)
+
+
+SAMPLE = '''\
+"""A module."""
+from collections.abc import Iterator
+
+MOST = 3
+
+
+def numbers(most: int = 0) -> Iterator[int]:
+    for number in range(most):
+        if number == 1:
+            yield (
+                number
+            )
+        elif number > MOST:
+            yield -number
+
+
+def unused(left: int) -> None:
+    while left:
+        left -= 1
+'''
+
+TESTS = """\
+import os, subprocess, sys
+from sample import numbers, unused
+
+def test_first():
+    assert [*numbers(3)] == [1]
+
+def test_last():
+    command = "from sample import numbers; print(*numbers(6))"
+    done = subprocess.run([sys.executable, "-c", command], stdout=subprocess.PIPE, text=True)
+    assert done.stdout.split() == ["1", "-4", "-5"]
+
+def test_loop():
+    unused(2)
+
+def test_nothing():
+    assert sys.stdin.read() == ""
+
+def test_that_fails_anyway():
+    assert [*numbers(0)] == [1]
+"""
+
+
+def changed(before: str, after: str) -> Mutant:
+    assert before in SAMPLE
+    return make_mutant(Path("sample.py"), SAMPLE, "x", SAMPLE.replace(before, after))
+
+
+def test_what_becomes_of_mutants(tmp_path: Path) -> None:
+    """Tests that reach them say so, in their own process and in others, and are run for each."""
+    source = Path("sample.py")
+    assert not has_choice(SAMPLE, changed("most: int = 0", "most: int = 1"))
+    expected = [
+        (changed("number == 1", "number == 2"), "failed", "test_first"),
+        (changed("range(most)", "[]"), "failed", "test_first"),
+        (changed("yield -number", "pass"), "failed", "test_last"),
+        (changed("left -= 1", "pass"), "timeout", ""),
+        (changed("left -= 1", "__import__('os').abort()"), "crashed", ""),
+        (changed("left -= 1", "bytes(1 << 40)"), "failed", "test_loop"),
+        (changed("left -= 1", "left -= 2 - 1"), "passed", ""),
+        (changed("MOST = 3", "MOST = 4"), "failed", "test_last"),
+        (changed("MOST = 3", "MOST = None.x"), "failed", "test_sample.py"),
+    ]
+    mutants = dict(enumerate((one for one, *_ in expected), 1))
+    assert all(has_choice(SAMPLE, one) for one in mutants.values())
+    (tmp_path / "package").mkdir()
+    text = switched({source: SAMPLE}, source, mutants)[source]
+    (tmp_path / "package" / source).write_text(text)
+    (tmp_path / "package" / f"{STATE}.py").write_text(state_of(len(mutants)))
+    tests = tmp_path / "test_sample.py"
+    tests.write_text(TESTS)
+    recording = record(tmp_path, [str(tests)], len(mutants), 2)
+    log = (tmp_path / "log").read_text()
+    name = "test_sample.py::test_"
+    assert recording.failing == [f"{name}that_fails_anyway"], log
+    assert set(recording.reached[1]) == {f"{name}first", f"{name}last"}
+    assert recording.reached[3] == [f"{name}last"]
+    assert recording.at_import == {8, 9}
+    asked = {
+        number: {
+            "tests": recording.tests_of([1] if number in recording.at_import else [number], 9),
+            "is_alone": number in recording.at_import,
+            "seconds": 1,
+            "patience": 60,
+        }
+        for number in mutants
+    }
+    found = {one["number"]: one for one in outcomes(tmp_path, [str(tests)], asked, 2)}
+    for number, (_, outcome, by) in enumerate(expected, 1):
+        assert found[number]["outcome"] == outcome, (tmp_path / "log").read_text()
+        assert found[number]["by"].endswith(by)
+        assert bool(found[number]["by"]) == bool(by)
+
+
+def test_tests_are_chosen_that_are_short_and_have_a_purpose() -> None:
+    recording = Recording()
+    for name, seconds, reached in (
+        ("a.py::test_long", 5.0, [1, 2]),
+        ("a.py::test_own[1]", 0.1, [1]),
+        ("a.py::test_own[2]", 0.1, [1]),
+        ("b.py::test_all", 0.1, [1, 2, 3]),
+        ("b.py::test_other", 0.1, [3]),
+        ("", 0.0, [4]),
+    ):
+        recording.add({"name": name, "seconds": seconds, "reached": reached})
+    recording.add({"name": "b.py::test_wrong", "failed": True})
+    assert recording.at_import == {4}
+    own, cases, every = "a.py::test_own[1]", "a.py::test_own[2]", "b.py::test_all"
+    assert recording.tests_of([1], 0.05) == [own]
+    assert recording.tests_of([1], 0.25) == [own, every]
+    assert recording.tests_of([1], 1) == [own, cases, every]
+    assert recording.tests_of([1], 9) == [own, "a.py::test_long", cases, every]
+    assert recording.tests_of([4], 9) == []
 
 
 def test_what_only_checking_builds_run_has_no_mutants() -> None:
@@ -239,29 +372,13 @@ def test_mutants_are_known_again_when_other_lines_change(tmp_path: Path, name: s
 
     def sample(*texts: str) -> list[str]:
         (tmp_path / name).write_text("".join(texts))
-        module = Module("x", tmp_path, (Path(name),), ())
+        module = Module("x", tmp_path, (Path(name),))
         return [one.identity for one in islice(module.shuffled("1"), 30)]
 
     before, after = sample(*functions), sample("# a line\n\n\n", *functions[1:])
     assert len(set(before)) == 30
     # those of the first function are gone, and with it the place of some in the sample
     assert 25 <= len(set(before) & set(after)) < 30
-
-
-def test_every_module_has_tests_that_are_near() -> None:
-    modules = find_modules(ROOT)
-    assert [name for name, one in modules.items() if one.tests == (CORPUS,)] == []
-    missing = {
-        test
-        for one in modules.values()
-        for test in one.tests
-        if not (ROOT / test.partition("::")[0]).exists()
-    }
-    assert not missing
-    assert modules["relational/slicing/hashing"].tests == ("tests/relational/slicing",)
-    assert modules["streams/rows"].tests != modules["relational/engine/rows"].tests
-    first = modules["cli"].tests_of(Path("cli/scanning.py"))
-    assert first == ("tests/cli/test_scanning.py", "tests/cli")
 
 
 def test_modules_are_named_by_path_or_its_end() -> None:
@@ -292,22 +409,6 @@ def test_native_modules_are_compiled_as_setup_says(
     assert extension.name == "mtlmon.text.native"
     assert "-fno-strict-aliasing" in extension.extra_compile_args
     assert options["compiler_directives"]["cdivision"] is True
-
-
-def test_limits(tmp_path: Path) -> None:
-    cases = [
-        ("passed", "pass", 2),
-        ("failed", "assert False", 2),
-        ("crashed", "import os; os.abort()", 2),
-        ("timeout", "while True: pass", 2),
-        ("failed", "bytes(1 << 40)", 5),
-    ]
-    for number, (outcome, statement, seconds) in enumerate(thinned(cases)):
-        test = tmp_path / f"test_{number}.py"
-        test.write_text(f"def test():\n    {statement}\n")
-        run = run_tests(tmp_path, tmp_path, (str(test),), Limits(seconds, 60))
-        assert run.outcome == outcome, run.output
-        assert (run.by == f"{test.name}::test") == (outcome == "failed")
 
 
 def test_results_are_remembered(tmp_path: Path) -> None:
@@ -365,7 +466,7 @@ def test_a_reason_may_name_the_line_above(tmp_path: Path) -> None:
         "        return x\n"
         "    return 1\n"
     )
-    module = Module("sign", tmp_path, (Path("_sign.pyx"),), ())
+    module = Module("sign", tmp_path, (Path("_sign.pyx"),))
     dropped = {
         mutant.line: mutant.identity
         for mutant in module.mutants

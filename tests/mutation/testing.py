@@ -1,116 +1,189 @@
-"""Tests on a mutant, within limits: one that loops, eats memory or crashes is killed, no more."""
+"""What tests reach which mutants, and what becomes of mutants with these tests."""
 
 from __future__ import annotations
 
-import atexit
 import json
 import os
-import signal
 import subprocess
 import sys
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from queue import Queue
+from threading import Thread
 from typing import Any
 
-from tests.mutation.switched import VARIABLE
+from tests.mutation.session import NUMBER
+from tests.mutation.switched import CHOSEN, REACHED
 
 _TREE = Path(__file__).parents[2]
-# pytest's exit codes for a run that says something of the code: failures, and errors of imports.
-_PASSED, _FAILED, _INTERRUPTED, _INTERNAL = 0, 1, 2, 3
-_OPTIONS = ("-x", "-q", "-n0", "-rfE", "--tb=line", "--no-header", "-p", "no:cacheprovider")
-# pytest rewrites plugins as it imports them, and the runner has imported some
-_WARNINGS = ("-W", "ignore::pytest.PytestAssertRewriteWarning")
+_MOST_FILES = 4000
 
 
-@dataclass(frozen=True)
-class Limits:
-    """seconds: of the processor, for one process; `patience` bounds the time that passes."""
+@dataclass
+class Recording:
+    """What the tests do where no mutant is chosen.
 
-    seconds: float
-    patience: float
-
-    @classmethod
-    def after(cls, used: float) -> Limits:
-        """For tests that take so many seconds of the processor on the original."""
-        return cls(4 * used + 10, 30 * used + 300)
-
-
-@dataclass(frozen=True)
-class Run:
-    """outcome: "passed", "failed", "crashed" or "timeout"; used: seconds of the processor."""
-
-    outcome: str
-    by: str
-    used: float
-    output: str
-
-
-def run_tests(
-    root: Path, package: Path, tests: tuple[str, ...], limits: Limits, number: int = 0
-) -> Run:
-    """Run tests of a tree, up to the first failure, on the package in a directory.
-
-    `tests` may have options of pytest among them, and `number` chooses a mutant where the package
-    has several.
+    seconds: what each test takes that reaches a mutant. reached: the tests of each mutant.
+    at_import: the mutants that are reached before any test. failing: tests that are of no use.
     """
-    asked = {
-        "root": str(root),
-        "package": str(package),
-        "arguments": [*_OPTIONS, *_WARNINGS, *tests],
-        "environment": {
-            "PYTHONPATH": str(package),
-            "PYTHONSAFEPATH": "1",
-            "PYTEST_ADDOPTS": "",
-            "HYPOTHESIS_PROFILE": "unshrunk",
-            VARIABLE: str(number),
-        },
-        "seconds": limits.seconds,
-        "patience": limits.patience,
+
+    seconds: dict[str, float] = field(default_factory=dict)
+    reached: dict[int, list[str]] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
+    at_import: set[int] = field(default_factory=set)
+    failing: list[str] = field(default_factory=list)
+
+    def add(self, answer: Mapping[str, Any]) -> None:
+        name = answer["name"]
+        if answer.get("failed"):
+            self.failing.append(name)
+        elif not name:
+            self.at_import.update(answer["reached"])
+        else:
+            self.seconds[name] = answer["seconds"]
+            self.counts[name] = len(answer["reached"])
+            for number in answer["reached"]:
+                self.reached.setdefault(number, []).append(name)
+
+    def tests_of(
+        self, numbers: Iterable[int], seconds: float, most_files: int | None = None
+    ) -> list[str]:
+        """Those that reach any of some mutants, the likeliest first, as many as there is time for.
+
+        A test that is short, and that reaches little else, is likely to notice. The first case of
+        each test comes before the second of any, and those of a file stay together: they may share
+        what is dear to set up.
+        """
+        ranked = sorted(
+            {name for number in numbers for name in self.reached.get(number, ())},
+            key=lambda name: ((self.seconds[name] + 0.01) * self.counts[name], name),
+        )
+        cases: dict[str, int] = {}
+        rounds: dict[str, int] = {}
+        for name in ranked:
+            function = name.partition("[")[0]
+            rounds[name] = cases[function] = cases.get(function, 0) + 1
+        taken: dict[str, list[str]] = {}
+        used = 0.0
+        for name in sorted(ranked, key=lambda name: rounds[name]):
+            file = name.partition("::")[0]
+            is_late = used + self.seconds[name] > seconds
+            if taken and (is_late or (file not in taken and len(taken) == most_files)):
+                continue
+            used += self.seconds[name]
+            taken.setdefault(file, []).append(name)
+        return [name for names in taken.values() for name in names]
+
+
+def record(directory: Path, arguments: Sequence[str], count: int, processes: int) -> Recording:
+    """Run tests on the package in a directory, which has mutants with numbers up to `count`."""
+    recording = Recording()
+    work = queue(range(_MOST_FILES))
+    started = []
+    for place in range(processes):
+        reached = directory / f"reached.{place}"
+        reached.write_bytes(bytes(count + 1))
+        started.append(start("record", directory, arguments, work, reached=reached))
+    os.close(work)
+    for answer in _answers(started):
+        recording.add(answer)
+    if not recording.reached:
+        raise SystemExit(f"no test reaches a mutant; see {directory / 'log'}")
+    return recording
+
+
+def outcomes(
+    directory: Path,
+    arguments: Sequence[str],
+    tests: Mapping[int, Mapping[str, Any]],
+    processes: int,
+) -> Iterator[dict[str, Any]]:
+    """The number, the outcome and the test that failed, for each mutant, in any order."""
+    for number, asked in tests.items():
+        (directory / f"{number}.json").write_text(json.dumps(asked))
+    work = queue(tests)
+    started = [start("test", directory, arguments, work) for _ in range(min(processes, len(tests)))]
+    os.close(work)
+    left = set(tests)
+    try:
+        for answer in _answers(started):
+            left.discard(answer["number"])
+            yield answer
+        if left:
+            raise SystemExit(f"{len(left)} mutants were not tested; see {directory / 'log'}")
+    finally:
+        for one in started:
+            one.terminate()
+            one.wait()
+
+
+def queue(numbers: Iterable[int]) -> int:
+    """A descriptor from which processes take numbers, each from the others."""
+    read, write = os.pipe()
+
+    def put() -> None:
+        with open(write, "wb", buffering=0) as to:
+            try:
+                for number in numbers:
+                    to.write(number.to_bytes(NUMBER, "little"))
+            except BrokenPipeError:
+                pass
+
+    Thread(target=put, daemon=True).start()
+    return read
+
+
+def start(
+    kind: str,
+    directory: Path,
+    arguments: Sequence[str],
+    work: int,
+    chosen: int = 0,
+    reached: Path | None = None,
+) -> subprocess.Popen[str]:
+    """A process of `tests.mutation.session`."""
+    own = ("PYTHONSAFEPATH", "PYTHONDONTWRITEBYTECODE")
+    environment = {key: value for key, value in os.environ.items() if key not in own}
+    environment |= {
+        "PYTHONPATH": str(directory / "package"),
+        "PYTEST_ADDOPTS": "",
+        "HYPOTHESIS_PROFILE": "unshrunk",
+        CHOSEN: str(chosen),
     }
-    runner = _runner(os.getpid())
-    assert runner.stdin is not None
-    assert runner.stdout is not None
-    runner.stdin.write(json.dumps(asked) + "\n")
-    runner.stdin.flush()
-    emitted: dict[str, Any] = json.loads(runner.stdout.readline())
-    outcome = _outcome(emitted["status"], emitted["is_late"], emitted["output"])
-    return Run(outcome, emitted["by"], emitted["used"], emitted["output"])
+    if reached is not None:
+        environment[REACHED] = str(reached)
+    with open(directory / "log", "ab") as log:
+        return subprocess.Popen(
+            [sys.executable, "-m", "tests.mutation.session", kind, str(directory), *arguments],
+            cwd=_TREE,
+            env=environment,
+            stdin=work,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            # an interruption is for the one who asks
+            start_new_session=True,
+        )
 
 
-@cache
-def _runner(_process: int) -> subprocess.Popen[str]:
-    """That of this process: what is forked needs one of its own."""
-    environment = {key: value for key, value in os.environ.items() if key != "PYTHONSAFEPATH"}
-    started = subprocess.Popen(
-        [sys.executable, "-m", "tests.mutation.runner"],
-        cwd=_TREE,
-        env=environment,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        # an interruption is for the one who asks, who goes on to the end of the tests
-        start_new_session=True,
-    )
+def _answers(started: Sequence[subprocess.Popen[str]]) -> Iterator[dict[str, Any]]:
+    """The answers of all processes, as they come."""
+    found: Queue[str | None] = Queue()
 
-    def end() -> None:
-        assert started.stdin is not None
-        assert started.stdout is not None
-        started.stdin.close()
-        started.wait()
-        started.stdout.close()
+    def read(process: subprocess.Popen[str]) -> None:
+        with process:
+            assert process.stdout is not None
+            for line in process.stdout:
+                found.put(line)
+        found.put(None)
 
-    atexit.register(end)
-    return started
-
-
-def _outcome(status: int, is_late: bool, output: str) -> str:
-    if is_late or status in (-signal.SIGXCPU, -signal.SIGKILL):
-        return "timeout"
-    if status < 0:
-        return "crashed"
-    if status == _PASSED:
-        return "passed"
-    if status in (_FAILED, _INTERRUPTED, _INTERNAL):
-        return "failed"
-    raise SystemExit(f"pytest could not be run (status {status}):\n{output}")
+    for process in started:
+        Thread(target=read, args=(process,), daemon=True).start()
+    ended = 0
+    while ended < len(started):
+        line = found.get()
+        if line is None:
+            ended += 1
+        else:
+            yield json.loads(line)
