@@ -23,7 +23,7 @@ from mtlmon.run.judges import NoWriter
 from mtlmon.run.judging import PolicyWork
 from mtlmon.run.option_rules import require_no_columns, require_no_keys
 from mtlmon.run.policies import assumption_watch, knows_rows, open_source, prepare_messages
-from mtlmon.run.report import absent_atoms, is_violated
+from mtlmon.run.report import absent_atoms
 from mtlmon.run.report_policies import time_zone_of, wording_of
 from mtlmon.run.steps import has_variables
 from mtlmon.serving.findings import Findings, PolicyFindings, StreamFindings, Verdict
@@ -246,19 +246,19 @@ class Checking:
                 counts.true,
                 counts.false,
                 counts.undecided,
-                is_violated(policy, counts, triggered),
-                never_triggered=triggered is not None and not triggered.times,
+                tally.has_failed,
+                never_triggered=tally.is_untriggered,
                 violating_keys=self._violating_keys(number),
                 key_count=self._key_count(number),
             )
-            for number, (policy, written, false, others, counts, triggered) in enumerate(
+            for number, (policy, written, false, others, counts, tally) in enumerate(
                 zip(
                     check.policies,
                     written_policies(self.file, self.options.policies.constants),
                     self._false,
                     self._others,
                     check.counts,
-                    check.triggered,
+                    check.tallies,
                     strict=True,
                 )
             )

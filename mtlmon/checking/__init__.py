@@ -9,11 +9,11 @@ verdicts, or shows something with them, stands beside the check: `row_tracking`,
 
 from __future__ import annotations
 
-from mtlmon.checking.counts import PolicyCounts
 from mtlmon.checking.log_check import LogCheck
 from mtlmon.checking.partitions import Partitions, TraceKeys, partitions_of
 from mtlmon.checking.sources import EventBatch, EventSource
 from mtlmon.checking.text_logs import TextLog
+from mtlmon.policy.limits import PolicyCounts
 
 __all__ = [
     "EventBatch",

@@ -19,7 +19,6 @@ import numpy as np
 from mtlmon.checking.changes import Bound, PolicyChanges
 from mtlmon.checking.check_snapshots import opened, sealed
 from mtlmon.checking.clocks import clock_of, end_time_of_all, ticks_of
-from mtlmon.checking.counts import PolicyCounts
 from mtlmon.checking.late_events import LateEvents
 from mtlmon.checking.late_origins import LateOrigins
 from mtlmon.checking.partitions import partitions_of
@@ -29,6 +28,7 @@ from mtlmon.engine.native import Session
 from mtlmon.errors import EventError
 from mtlmon.history.following import FollowingHistory, NumberedHistory, Outcome
 from mtlmon.history.operations import INSERT, RETRACT
+from mtlmon.policy.limits import PolicyCounts, tallies_of
 from mtlmon.policy.past_formulas import future_operator
 from mtlmon.policy.predicates.integers import LARGEST
 from mtlmon.policy.predicates.time_points import Changes as ChangesOf
@@ -44,13 +44,13 @@ if TYPE_CHECKING:
 
     from mtlmon.checking.changes import Change
     from mtlmon.checking.clocks import EndTime
-    from mtlmon.checking.counts import Triggered
     from mtlmon.checking.late_messages import LateMessages
     from mtlmon.checking.late_partitions import LatePartition
     from mtlmon.checking.sources import EventBatch
     from mtlmon.engine.native import MemoryLimit
     from mtlmon.history.changes import Changes
     from mtlmon.policy import Policy
+    from mtlmon.policy.limits import Tally, Triggered
     from mtlmon.policy.predicates.time_points import When
     from mtlmon.relations.revised import Changed, RevisedRelations
     from mtlmon.streams.atoms import StreamAtoms
@@ -710,7 +710,13 @@ class HistoryCheck:
         """For each policy how often its left side held; None if it has none, or is not counted."""
         if not self._companions.policies:
             return [None] * len(self.policies)
-        return self._companions.triggered(self._now[self._first_companion :, TRUE].tolist())
+        held = self._now[self._first_companion :, TRUE].tolist()
+        return self._companions.triggered(held, self.counts)
+
+    @property
+    def tallies(self) -> list[Tally]:
+        """What is counted of each policy."""
+        return tallies_of(self.policies, self.counts, self.triggered)
 
     @property
     def unmatched(self) -> int:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from mtlmon.checking.changes import Bound, ChangedAnswers
-from mtlmon.checking.counts import PolicyCounts
 from mtlmon.checking.late_events import LateEvents
 from mtlmon.errors import EventError
 from mtlmon.history.operations import INSERT, RETRACT
+from mtlmon.policy.limits import PolicyCounts, tallies_of
 from mtlmon.relational.correcting.points import NEW, PointHistory
 from mtlmon.relational.keyed import keys_of_others
-from mtlmon.relational.vacuity import is_violated, matched_by_policy
+from mtlmon.relational.vacuity import matched_by_policy
 from mtlmon.support.snapshot_parts import damaged, joined_parts, split_parts
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from mtlmon.engine.native import MemoryLimit
     from mtlmon.history.following import Outcome
     from mtlmon.policy import PolicyFile
+    from mtlmon.policy.limits import Tally, Triggered
 
     class BatchRows(Protocol):
         """Makes time-points of the rows of batches."""
@@ -349,16 +350,15 @@ class ValuationCheck:
         return counts
 
     @property
-    def failed(self) -> list[bool]:
-        """For each policy, whether it is violated more often than it may be."""
-        if self._history is None:
-            return [False] * len(self.policies)
-        matched = matched_by_policy(self._history)
-        counts = zip(self.policies, self.found_points, self.answered_points, strict=True)
-        return [
-            not policy.is_find and is_violated(policy, found, answered, matched.get(number))
-            for number, (policy, found, answered) in enumerate(counts)
-        ]
+    def triggered(self) -> list[Triggered | None]:
+        """For each policy how often its left side was matched; None if that is not known."""
+        matched = {} if self._history is None else matched_by_policy(self._history)
+        return [matched.get(number) for number in range(len(self.policies))]
+
+    @property
+    def tallies(self) -> list[Tally]:
+        """What is counted of each policy."""
+        return tallies_of(self.policies, self.counts, self.triggered, of_decided=True)
 
     @property
     def left_out(self) -> int:

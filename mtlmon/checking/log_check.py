@@ -13,7 +13,6 @@ from mtlmon.checking.clocks import (
     refuse_waiting,
     tick_period,
 )
-from mtlmon.checking.counts import PolicyCounts
 from mtlmon.checking.feeding import Feeder
 from mtlmon.checking.idle_keys import IdleKeys
 from mtlmon.checking.partitions import partitions_of
@@ -27,6 +26,7 @@ from mtlmon.drive.native import (
 from mtlmon.engine.memory_limit import formula_bytes, memory_size
 from mtlmon.engine.native import MemoryLimit, clock_at_end, is_end_of_time
 from mtlmon.errors import MtlmonError
+from mtlmon.policy.limits import PolicyCounts, tallies_of
 from mtlmon.support.snapshot_parts import damaged, sized, take_sized
 from mtlmon.syntax.durations import Duration
 
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from typing import SupportsIndex
 
     from mtlmon.checking.clocks import EndTime
-    from mtlmon.checking.counts import Triggered
     from mtlmon.checking.row_offsets import RowOffsets
     from mtlmon.checking.row_tracking import RowTracker
     from mtlmon.checking.shown import Messages
@@ -44,6 +43,7 @@ if TYPE_CHECKING:
     from mtlmon.engine.pending import PendingTimePoint
     from mtlmon.policy import Policy
     from mtlmon.policy.definitions import Clock
+    from mtlmon.policy.limits import Tally, Triggered
     from mtlmon.policy.predicates.time_points import When
 
 __all__ = ["LogCheck"]
@@ -324,7 +324,12 @@ class LogCheck:
         if not self._companions.policies:
             return [None] * len(self.policies)
         hidden = self._monitors[len(self.policies) :]
-        return self._companions.triggered([one.counters["true"] for one in hidden])
+        return self._companions.triggered([one.counters["true"] for one in hidden], self.counts)
+
+    @property
+    def tallies(self) -> list[Tally]:
+        """What is counted of each policy."""
+        return tallies_of(self.policies, self.counts, self.triggered)
 
     @property
     def counts(self) -> list[PolicyCounts]:

@@ -12,11 +12,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mtlmon.analysis.antecedent import antecedent_of
-from mtlmon.checking.counts import Triggered
 from mtlmon.policy import Policy
+from mtlmon.policy.limits import Triggered
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from mtlmon.policy.limits import PolicyCounts
 
 __all__ = ["Companions"]
 
@@ -56,9 +58,18 @@ class Companions:
                 self.policies.append(Policy(None, left, left, policy.key, clock=policy.clock))
                 self.owners.append(owner)
 
-    def triggered(self, counts: Sequence[int]) -> list[Triggered | None]:
-        """Return for each policy how often its left side held, from the counts of companions."""
+    def triggered(
+        self, counts: Sequence[int], policies: Sequence[PolicyCounts]
+    ) -> list[Triggered | None]:
+        """Return for each policy how often its left side held.
+
+        Args:
+            counts: how often each companion is true.
+            policies: the counts of the policies.
+        """
         return [
-            None if number is None else Triggered(counts[number], is_own)
-            for number, is_own in zip(self.numbers, self.are_own, strict=True)
+            None
+            if number is None
+            else Triggered(counts[number], one.false, is_own, self.policies[number].formula)
+            for number, is_own, one in zip(self.numbers, self.are_own, policies, strict=True)
         ]

@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from mtlmon.policy import PolicyFile
+    from mtlmon.policy.limits import Triggered
     from mtlmon.relational.key_names import KeyNames
     from mtlmon.relational.plan import AtomPlan, Plan
     from mtlmon.relational.slicing import Statistics
     from mtlmon.relational.slicing.engine import SlicedEngine
-    from mtlmon.relational.vacuity import Matched
 
 # of a violation, HOLDS, a match, and HOLDS_FOR
 _VALUES = (False, True, None, True)
@@ -241,7 +241,7 @@ class RelationalMonitor:
 
     @property
     @guarded
-    def matched(self) -> dict[int, Matched]:
+    def matched(self) -> dict[int, Triggered]:
         """How often the left side of each policy was matched, by the policy's number."""
         from mtlmon.relational.vacuity import matched_by_policy
 

@@ -206,12 +206,14 @@ class CountedPlan(NamedTuple):
         is_own: whether the policy is the implication itself and reports the variables of the left
             side, so that only these valuations can violate it.
         has_variables: whether the left side has variables; otherwise time-points are counted.
+        written: the left side as text.
     """
 
     policy: int
     query: int
     is_own: bool
     has_variables: bool
+    written: str
 
 
 class AtomPlan(NamedTuple):

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from mtlmon.checking import LogCheck
     from mtlmon.checking.explaining import Violation
     from mtlmon.checking.row_files import RowPlace
-    from mtlmon.run.findings import Findings
     from mtlmon.run.spec import Log, RunSpec
     from mtlmon.tables import TableEvents
 
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 __all__ = [
     "check_context",
     "rows_of_violations",
-    "show_context",
     "show_rows",
     "texts_of",
     "texts_of_log",
@@ -70,20 +68,6 @@ def rows_of_violations(
             break
         rows.note(batch)
     return rows
-
-
-def show_context(findings: Findings, source: TextLog | TableEvents, options: RunSpec) -> None:
-    """Write the rows of the first violations, and those around them, to standard error.
-
-    Args:
-        findings: the violations.
-        source: the log from its beginning, with its rows tracked.
-        options: the options of the run.
-    """
-    chosen = findings.chosen
-    rows = rows_of_violations(findings.check, chosen, source)
-    ticks = sum(rows.of(violation) is None for violation in chosen)
-    show_rows(rows.places, texts_of(source), options, findings.total, ticks)
 
 
 def show_rows(

@@ -26,8 +26,13 @@ from mtlmon.run.failure import RunError
 from mtlmon.run.in_order import notes_outcome
 from mtlmon.run.late_work import bounds_of
 from mtlmon.run.relation_readers import computed_atoms, log_events
-from mtlmon.run.relation_vacuity import counts_left_sides, require_counted
-from mtlmon.run.relations import engine_for, require_no_conditions, require_no_key
+from mtlmon.run.relations import (
+    counts_left_sides,
+    engine_for,
+    require_counted,
+    require_no_conditions,
+    require_no_key,
+)
 from mtlmon.support.refusals import refused
 from mtlmon.syntax.report import visible
 

@@ -5,58 +5,40 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING
 
-from mtlmon.analysis.antecedent import antecedent_of, vacuous_text
+from mtlmon.analysis.antecedent import vacuous_text
 from mtlmon.checking import TextLog
 from mtlmon.errors import VacuousError, VacuousWarning
-from mtlmon.run.report import plural, policy_name
+from mtlmon.policy.limits import never_triggered
+from mtlmon.run.report import plural
 from mtlmon.support.stack_levels import levels_inside
 from mtlmon.syntax.report import visible
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
-    from mtlmon.checking import LogCheck
-    from mtlmon.checking.history_check import HistoryCheck
-    from mtlmon.policy import Policy
+    from mtlmon.policy.limits import Tally
     from mtlmon.run.host import Host
     from mtlmon.run.spec import RunSpec
-    from mtlmon.syntax.formula import Formula
     from mtlmon.tables import TableEvents
 
     Source = TextLog | TableEvents
 
-    # a policy, what it was never triggered by, and the number of its time-points
-    Untriggered = tuple[Policy, Formula | str, int]
-
 __all__ = [
-    "never_triggered",
     "note_skipped",
+    "note_untriggered",
     "note_waiting",
     "report_untriggered",
-    "untriggered",
 ]
 
 
-def never_triggered(check: LogCheck | HistoryCheck) -> list[str]:
-    """Return the names of the policies whose left side held nowhere, as they are written."""
-    return [
-        policy_name(policy)
-        for policy, triggered in zip(check.policies, check.triggered, strict=True)
-        if triggered is not None and not triggered.times
-    ]
+def note_untriggered(tallies: Iterable[Tally], options: RunSpec) -> None:
+    """Mention the policies whose left side held nowhere, if they matter."""
+    if options.judging.fail_on_vacuous:
+        for name in never_triggered(tallies):
+            options.host.note(f"{name} was never triggered (--fail-on-vacuous)")
 
 
-def untriggered(check: LogCheck | HistoryCheck) -> Iterator[Untriggered]:
-    """Yield the policies whose left side held nowhere."""
-    for policy, triggered, counts in zip(
-        check.policies, check.triggered, check.counts, strict=True
-    ):
-        antecedent = antecedent_of(policy.formula)
-        if triggered is not None and not triggered.times and antecedent is not None:
-            yield policy, antecedent.formula, counts.events
-
-
-def report_untriggered(found: Iterable[Untriggered], options: RunSpec) -> None:
+def report_untriggered(tallies: Iterable[Tally], options: RunSpec) -> None:
     """Warn a program of policies that were never triggered, or raise an error, as it has asked.
 
     Raises:
@@ -64,9 +46,11 @@ def report_untriggered(found: Iterable[Untriggered], options: RunSpec) -> None:
     """
     if options.judging.vacuous == "ignore":
         return
-    for policy, left, events in found:
+    for policy, counts, triggered, _ in tallies:
+        if triggered is None or triggered.times:
+            continue
         name = f"policy {policy.name}" if policy.name else str(policy.formula)
-        message = vacuous_text(name, left, events)
+        message = vacuous_text(name, triggered.left, counts.events)
         if options.judging.vacuous == "error":
             raise VacuousError(message, formula=policy.formula)
         warnings.warn(message, VacuousWarning, stacklevel=levels_inside())

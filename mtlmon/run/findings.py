@@ -7,7 +7,6 @@ import resource
 import shlex
 import sys
 from contextlib import closing
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,11 +17,11 @@ from mtlmon.checking.explaining import Violation, explain_violations
 from mtlmon.errors import ReportError, UndecidedError
 from mtlmon.reporting import Collector, PolicyReport, ReportData, Run, write_report
 from mtlmon.run.elapsed import Elapsed
-from mtlmon.run.explaining import check_file, explanations_for, is_json
+from mtlmon.run.explaining import check_file, is_json
 from mtlmon.run.failure import RunError, WriteFailure
 from mtlmon.run.host import WIDTH
 from mtlmon.run.relation_findings import require_rereadable
-from mtlmon.run.report import is_violated, plural
+from mtlmon.run.report import plural
 from mtlmon.run.report_policies import (
     WrittenPolicies,
     policy_files,
@@ -40,8 +39,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from mtlmon.checking import LogCheck, PolicyCounts
-    from mtlmon.checking.counts import Triggered
+    from mtlmon.checking import LogCheck
     from mtlmon.checking.history_check import HistoryCheck
     from mtlmon.checking.outputs import TimeTexts
     from mtlmon.checking.shown import Details
@@ -155,7 +153,7 @@ class ReportedRun:
         file: Formula | PolicyFile,
     ) -> None:
         self.file = file
-        self.tallies = check
+        self.tallied = check
         self.source = source
         self.keys = TraceKeys.of_log(check.partitions, source.key_tables)
         self.inputs = inputs
@@ -208,7 +206,7 @@ class ReportedRun:
             last: the time-stamp of the latest event.
             remarks: sentences about the run.
         """
-        columns, key_counts = self.tallies.partitions.columns, self.tallies.key_counts
+        columns, key_counts = self.tallied.partitions.columns, self.tallied.key_counts
         return run_facts(
             self.file,
             self.options,
@@ -227,17 +225,11 @@ class ReportedRun:
 
     def policy_report(self, policy: int) -> PolicyReport:
         """Return the results of a policy, with its keys if policies have different ones."""
-        counts, triggered = self.tallies.counts[policy], self.tallies.triggered[policy]
-        report = with_triggered(self.keyed_report(policy), counts, triggered)
         assert self.written is not None
-        declared = self.tallies.policies[policy]
-        partitions = self.tallies.partitions
-        return self.written.added_to(
-            report,
-            declared,
-            partitions.columns[partitions.of_policies[policy]],
-            is_violated=is_violated(declared, counts, triggered),
-        )
+        partitions = self.tallied.partitions
+        columns = partitions.columns[partitions.of_policies[policy]]
+        tally = self.tallied.tallies[policy]
+        return self.written.added_to(self.keyed_report(policy), tally, columns)
 
     def keyed_report(self, policy: int) -> PolicyReport:
         """Return the results of a policy without how often its left side held."""
@@ -245,11 +237,11 @@ class ReportedRun:
         if not self.keys.has_keys(policy):
             return collector.report()
         text_of = partial(self.keys.text, policy)
-        partitions = self.tallies.partitions
+        partitions = self.tallied.partitions
         if len(partitions.columns) == 1:
             return collector.report(text_of)
         partition = partitions.of_policies[policy]
-        columns, count = partitions.columns[partition], self.tallies.key_counts[partition]
+        columns, count = partitions.columns[partition], self.tallied.key_counts[partition]
         return collector.report(text_of, key_columns=columns, key_count=count)
 
 
@@ -331,19 +323,6 @@ class Findings(ReportedRun):
     def total(self) -> int:
         """The number of violations of all policies."""
         return sum(collector.false for collector in self.collectors)
-
-    def explain(self, source: TextLog | TableEvents) -> None:
-        """Explain the first violations of all policies, to standard error or to a file.
-
-        Args:
-            source: the log, from its beginning.
-        """
-        explanations = explanations_for(self.options)
-        chosen = self.chosen
-        found = dict(self.explained(chosen, source))
-        for violation in chosen:
-            self.add_explanation(explanations, violation, found[violation])
-        explanations.finish(self.total, self.options.reporting.explain_limit)
 
     def add_explanation(
         self, explanations: Explanations, violation: Violation, proof: Proof | UndecidedError
@@ -444,23 +423,6 @@ class Findings(ReportedRun):
             details = [f"time {self.times.texts([violation.time_stamp])[0]}", *details]
         return details if row is None else [f"at {row}", *details]
 
-    def write_report(
-        self, again: Callable[[], TextLog | TableEvents], seconds: float, *, is_interrupted: bool
-    ) -> None:
-        """Write the report.
-
-        Args:
-            again: opens the log once more.
-            seconds: the duration of the run.
-            is_interrupted: whether the run was interrupted.
-
-        Raises:
-            RunError: the log cannot be read again, or the report cannot be written.
-        """
-        reports = self.reports(again)
-        run = self.run(seconds, is_interrupted=is_interrupted)
-        save_report(ReportData(reports, run), self.options.reporting)
-
     def reports(self, again: Callable[[], TextLog | TableEvents]) -> list[PolicyReport]:
         """Return the results of the policies; `again` opens the log once more."""
         first, last = self.check.first_time_stamp, self.last
@@ -543,17 +505,6 @@ class Findings(ReportedRun):
         policy, number, time_stamp, offset = violation
         key = number if self.keys.has_keys(policy) else None
         return self.collectors[policy], (time_stamp, offset, key)
-
-
-def with_triggered(
-    report: PolicyReport, counts: PolicyCounts, triggered: Triggered | None
-) -> PolicyReport:
-    """Add to a report how often the left side of an implication held, if that was counted."""
-    if triggered is None:
-        return report
-    has_share = triggered.is_own and triggered.times
-    share = counts.false / triggered.times if has_share else None
-    return replace(report, triggered=triggered.times, triggered_share=share)
 
 
 def save_report(data: ReportData, reporting: Reporting) -> None:

@@ -7,24 +7,23 @@ from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
-from mtlmon.run.endings import never_triggered, note_waiting, report_untriggered, untriggered
+from mtlmon.run.endings import note_untriggered, note_waiting
 from mtlmon.run.failure import RunError
 from mtlmon.run.judges import SMALLEST_STEP_EVENTS, Judge, NoWriter
-from mtlmon.run.report import counts_table, is_violated, key_rows, plural, policy_remarks
+from mtlmon.run.report import key_rows, plural, policy_remarks, verdict_counts
 from mtlmon.run.snapshot_parts import POLICIES, damaged, joined_parts, require_same, split_parts
 from mtlmon.run.table_output import continue_table
-from mtlmon.syntax.report import visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from mtlmon.checking import LogCheck, TextLog
-    from mtlmon.checking.counts import PolicyCounts
     from mtlmon.checking.explaining import Violation
     from mtlmon.checking.outputs import Output
     from mtlmon.checking.row_files import RowPlace
     from mtlmon.checking.text_logs import TextBatch
     from mtlmon.drive.native import VerdictRows
+    from mtlmon.policy.limits import Tally
     from mtlmon.reporting import PolicyReport, Run
     from mtlmon.run.explaining import Explanations
     from mtlmon.run.files import Writer
@@ -170,9 +169,8 @@ class FormulaJudge(Judge):
     # ---- what is told ----------------------------------------------------------------------
 
     @property
-    def counts(self) -> dict[str | None, PolicyCounts]:
-        names = (policy.name for policy in self.check.policies)
-        return dict(zip(names, self.check.counts, strict=True))
+    def tallies(self) -> list[Tally]:
+        return self.check.tallies
 
     def judged(self) -> Judged:
         from mtlmon.tables.violations import Judged
@@ -187,19 +185,6 @@ class FormulaJudge(Judge):
                 "equivalence: add resolve=True, or mode='naive', and leave out verdicts='none'"
             )
 
-    def has_violation(self) -> bool:
-        check = self.check
-        return any(
-            is_violated(policy, counts, triggered)
-            for policy, counts, triggered in zip(
-                check.policies, check.counts, check.triggered, strict=True
-            )
-            if policy.is_at_least(self.options.judging.fail_on)
-        )
-
-    def is_vacuous(self) -> bool:
-        return bool(never_triggered(self.check))
-
     def outcome(self) -> Outcome:
         from mtlmon.run.people import outcome_of
 
@@ -209,16 +194,11 @@ class FormulaJudge(Judge):
         host = self.options.host
         if is_complete:
             note_waiting(self.source.waiting_rows, self.source.row_name, host)
-        if self.options.judging.fail_on_vacuous:
-            for name in never_triggered(self.check):
-                host.note(f"{name} was never triggered (--fail-on-vacuous)")
+        note_untriggered(self.tallies, self.options)
         undecided = sum(counts.undecided for counts in self.check.counts)
         if is_complete and self.options.judging.resolve and undecided:
             points = plural(undecided, "time-point")
             host.note(f"{points} undecided at the end of the log (see --end-time)")
-
-    def report_untriggered(self) -> None:
-        report_untriggered(untriggered(self.check), self.options)
 
     def log_rows(self, events: tuple[str, int, str]) -> list[tuple[str, int, str]]:
         return [events]
@@ -226,19 +206,15 @@ class FormulaJudge(Judge):
     def own_rows(self) -> list[tuple[str, int, str]]:
         return key_rows(self.check, self.source)
 
-    def tallies(self) -> tuple[list[tuple[str, int, str]], str]:
+    def summary(self) -> tuple[list[tuple[str, int, str]], str]:
         policies, counts = self.check.policies, self.check.counts
-        used = policy_remarks(self.check)
+        used = policy_remarks(self.tallies)
         if len(counts) == 1 and not policies[0].text:
             ((_, true, false),) = counts
             undecided = counts[0].undecided
             return [("true", true, ""), ("false", false, ""), ("undecided", undecided, "")], used
-        cells = [["policy", "true", "false", "undecided"]]
-        cells += [
-            [visible(policy.name or ""), f"{one.true:,}", f"{one.false:,}", f"{one.undecided:,}"]
-            for policy, one in zip(policies, counts, strict=True)
-        ]
-        return [], f"\n\n{counts_table(cells, [visible(policy.text) for policy in policies])}{used}"
+        own = [(one.true, one.false, one.undecided) for one in counts]
+        return [], f"\n\n{verdict_counts(policies, own, 'undecided')}{used}"
 
     @property
     def first_row(self) -> RowPlace | None:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, Protocol, TextIO
 
-    from mtlmon.checking.counts import PolicyCounts
+    from mtlmon.policy.limits import PolicyCounts
     from mtlmon.run.files import VerdictFile
     from mtlmon.run.pump import Work
     from mtlmon.run.spec import RunSpec

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
-    from mtlmon.checking.counts import PolicyCounts
     from mtlmon.checking.row_files import RowPlace
     from mtlmon.checking.text_logs import TextBatch
     from mtlmon.engine.native import MemoryLimit
     from mtlmon.errors import MtlmonError
+    from mtlmon.policy.limits import Tally
     from mtlmon.reporting import PolicyReport, Run
     from mtlmon.run.explaining import Explanations
     from mtlmon.run.files import Writer
@@ -209,8 +209,8 @@ class Judge(Protocol):
 
     @property
     @abstractmethod
-    def counts(self) -> dict[str | None, PolicyCounts]:
-        """How many time-points are true, false and undecided so far, by the name of the policy."""
+    def tallies(self) -> list[Tally]:
+        """What is counted of each policy so far."""
 
     @abstractmethod
     def judged(self) -> Judged:
@@ -221,24 +221,12 @@ class Judge(Protocol):
         return None
 
     @abstractmethod
-    def has_violation(self) -> bool:
-        """Whether a policy that matters is violated more often than it may be."""
-
-    @abstractmethod
-    def is_vacuous(self) -> bool:
-        """Whether the left side of a policy held nowhere."""
-
-    @abstractmethod
     def outcome(self) -> Outcome:
         """Return what came out of a run over the whole log."""
 
     @abstractmethod
     def report_end(self, *, is_complete: bool) -> None:
         """Mention what the answers do not show, after a log that was read to its end or not."""
-
-    @abstractmethod
-    def report_untriggered(self) -> None:
-        """Warn of policies that were never triggered, or raise an error, as a program has asked."""
 
     @abstractmethod
     def log_rows(self, events: tuple[str, int, str]) -> list[tuple[str, int, str]]:
@@ -249,7 +237,7 @@ class Judge(Protocol):
         """Return more rows of a summary."""
 
     @abstractmethod
-    def tallies(self) -> tuple[list[tuple[str, int, str]], str]:
+    def summary(self) -> tuple[list[tuple[str, int, str]], str]:
         """Return the counts of policies for a summary: as its last rows, and as text below."""
 
     @property

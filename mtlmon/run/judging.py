@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from mtlmon.checking import TextLog
 from mtlmon.checking.text_logs import TextBatch
-from mtlmon.run.endings import note_skipped
+from mtlmon.run.endings import note_skipped, report_untriggered
 from mtlmon.run.judges import FirstOfAll
 from mtlmon.run.late_rows import note_refused
 from mtlmon.run.policy_work import EventWork
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mtlmon.checking.assumptions import AssumptionWatch
-    from mtlmon.checking.counts import PolicyCounts
+    from mtlmon.policy.limits import PolicyCounts
     from mtlmon.run.checkpoint import LogMark
     from mtlmon.run.files import Writer
     from mtlmon.run.judges import Judge
@@ -251,7 +251,7 @@ class PolicyWork(EventWork):
         Those of policies with variables are known once rows have been read. If only the first
         violation of several judges is wanted, the counts may include rows that were read with it.
         """
-        found = {name: counts for judge in self.judges for name, counts in judge.counts.items()}
+        found = {one.policy.name: one.counts for judge in self.judges for one in judge.tallies}
         return {name: found[name] for name in self.names if name in found}
 
     def judged(self) -> Judged:
@@ -265,13 +265,19 @@ class PolicyWork(EventWork):
 
     def has_violation(self) -> bool:
         """Whether a policy that matters is violated more often than it may be."""
-        return any(judge.has_violation() for judge in self.emission)
+        least = self.options.judging.fail_on
+        return any(
+            one.has_failed and one.policy.is_at_least(least)
+            for judge in self.emission
+            for one in judge.tallies
+        )
 
     def fails(self) -> bool:
         """Whether the exit status is that of a violation."""
-        if self.options.judging.fail_on_vacuous and any(one.is_vacuous() for one in self.judges):
-            return True
-        return self.has_violation()
+        is_vacuous = self.options.judging.fail_on_vacuous and any(
+            one.is_untriggered for judge in self.judges for one in judge.tallies
+        )
+        return is_vacuous or self.has_violation()
 
     def outcome(self) -> Outcome:
         """Return what came out of the run over the whole log."""
@@ -305,7 +311,7 @@ class PolicyWork(EventWork):
             first, earlier = found
             host.note(f"{first}, but {earlier} is undecided at the end of the log (see --end-time)")
         for judge in self.judges:
-            judge.report_untriggered()
+            report_untriggered(judge.tallies, self.options)
 
     def summary(self, seconds: float) -> str:
         """Return counts and the speed of a run that took so many seconds."""
@@ -321,7 +327,7 @@ class PolicyWork(EventWork):
         rows.append(memory_row(self.pace.memory))
         text = ""
         for judge in self.judges:
-            own, below = judge.tallies()
+            own, below = judge.summary()
             rows += own
             text += below
         # the outcome for a person says so, too

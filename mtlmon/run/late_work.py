@@ -6,24 +6,17 @@ import json
 import struct
 from typing import TYPE_CHECKING, cast
 
-from mtlmon.analysis.antecedent import antecedent_of
 from mtlmon.checking import TextLog
 from mtlmon.checking.history_check import Bounds
 from mtlmon.checking.text_logs import order_as_bytes, restore_order
-from mtlmon.run.endings import (
-    never_triggered,
-    note_skipped,
-    note_waiting,
-    report_untriggered,
-    untriggered,
-)
+from mtlmon.run.endings import note_skipped, note_untriggered, note_waiting, report_untriggered
 from mtlmon.run.failure import VIOLATION, RunError
 from mtlmon.run.in_order import notes_outcome
 from mtlmon.run.judges import NoWriter
 from mtlmon.run.late_rows import LateFile, late_file, length_units, note_refused
 from mtlmon.run.policies import make_pump, write_report_in_time
 from mtlmon.run.policy_work import EventWork
-from mtlmon.run.report import absent_atoms, corrections_summary, is_violated, plural
+from mtlmon.run.report import absent_atoms, corrections_summary, plural
 from mtlmon.run.running import run_to_end
 from mtlmon.run.snapshot_parts import CORRECTED, damaged, joined_parts, require_same, split_parts
 from mtlmon.text.native import LineOrder
@@ -36,16 +29,13 @@ if TYPE_CHECKING:
     from mtlmon.arrays.native import KeyTable
     from mtlmon.checking.assumptions import AssumptionWatch
     from mtlmon.checking.changes import Bound, Change
-    from mtlmon.checking.counts import PolicyCounts
     from mtlmon.checking.final_rows import FinalRows
-    from mtlmon.checking.history_check import HistoryCheck
     from mtlmon.checking.late_checks import LateChecks
     from mtlmon.checking.late_first import FirstViolation
     from mtlmon.checking.text_logs import TextBatch
-    from mtlmon.policy import Policy
+    from mtlmon.policy.limits import PolicyCounts, Tally
     from mtlmon.relational.input.native import RowEvents
     from mtlmon.run.checkpoint import LogMark
-    from mtlmon.run.endings import Untriggered
     from mtlmon.run.files import VerdictFile, Writer
     from mtlmon.run.in_order import Reasons
     from mtlmon.run.policy_work import Source
@@ -286,13 +276,12 @@ class LateWork(EventWork):
 
     def fails(self) -> bool:
         """Whether the exit status is that of a violation, by the verdicts as they are now."""
-        judging, check = self.options.judging, self.check
-        if judging.fail_on_vacuous and self.never_triggered():
-            return True
-        found = [] if check.plain is None else list(failed_policies(check.plain))
-        if check.answers is not None:
-            found += zip(check.answers.policies, check.answers.failed, strict=True)
-        return any(failed and policy.is_at_least(judging.fail_on) for policy, failed in found)
+        judging = self.options.judging
+        return any(
+            (one.has_failed and one.policy.is_at_least(judging.fail_on))
+            or (judging.fail_on_vacuous and one.is_untriggered)
+            for one in self.tallies
+        )
 
     def finish(self) -> None:
         """Convert the remaining changes, and write the end of the file to the writer."""
@@ -324,12 +313,10 @@ class LateWork(EventWork):
             )
         if not self.is_complete:
             return
-        if self.options.judging.fail_on_vacuous:
-            for name in self.never_triggered():
-                self.options.host.note(f"{name} was never triggered (--fail-on-vacuous)")
+        note_untriggered(self.tallies, self.options)
         if self.check.plain is not None:
             note_waiting(self.check.plain.waiting_rows, source.row_name, self.options.host)
-        report_untriggered(self.untriggered(), self.options)
+        report_untriggered(self.tallies, self.options)
 
     def report_unmatched(self) -> None:
         """Mention retractions that have found no row."""
@@ -355,29 +342,13 @@ class LateWork(EventWork):
             "(see --end-time)"
         )
 
-    def never_triggered(self) -> list[str]:
-        """The names of the policies whose left side held nowhere."""
-        plain, answers = self.check.plain, self.check.answers
-        names = [] if plain is None else never_triggered(plain)
-        if answers is not None:
-            from mtlmon.run.relation_vacuity import never_matched
-
-            names += never_matched(answers.history)
-        return names
-
-    def untriggered(self) -> Iterator[Untriggered]:
-        """Yield the policies whose left side held nowhere."""
-        if self.check.plain is not None:
-            yield from untriggered(self.check.plain)
-        if (answers := self.check.answers) is not None:
-            from mtlmon.relational.vacuity import matched_by_policy
-
-            for number, matched in matched_by_policy(answers.history).items():
-                if not matched.times:
-                    policy = answers.policies[number]
-                    antecedent = antecedent_of(policy.formula)
-                    left = "its left side" if antecedent is None else antecedent.formula
-                    yield policy, left, answers.position
+    @property
+    def tallies(self) -> list[Tally]:
+        """What is counted of each policy, by the verdicts as they are now."""
+        if self.check.answers is not None and self.options.judging.reports_vacuous:
+            # a log without rows triggers nothing
+            _ = self.check.answers.history
+        return [one for check in self.check.checks for one in check.tallies]
 
     @property
     def counts(self) -> dict[str | None, PolicyCounts]:
@@ -392,11 +363,7 @@ class LateWork(EventWork):
                 f"verdicts of {name} may be equivalent to others, which are not counted with "
                 "--lateness: add --resolve, or read the summary"
             )
-        return {
-            policy.name: counts
-            for check in self.check.checks
-            for policy, counts in zip(check.policies, check.counts, strict=True)
-        }
+        return {one.policy.name: one.counts for one in self.tallies}
 
     # ---- time without events ---------------------------------------------------------------
 
@@ -558,14 +525,6 @@ class LateWork(EventWork):
 
     def work_in_small_steps(self, events: int) -> None:
         """Do nothing: a batch is what is read at once."""
-
-
-def failed_policies(check: HistoryCheck) -> Iterator[tuple[Policy, bool]]:
-    """Yield policies without variables, and whether they are violated, as verdicts are now."""
-    for policy, counts, triggered in zip(
-        check.policies, check.counts, check.triggered, strict=True
-    ):
-        yield policy, is_violated(policy, counts, triggered)
 
 
 def run_late_work(work: LateWork, verdicts: VerdictFile, reasons: Reasons) -> Steps:

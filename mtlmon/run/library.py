@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from mtlmon.checking.counts import PolicyCounts
     from mtlmon.policy import PolicyFile
+    from mtlmon.policy.limits import PolicyCounts
     from mtlmon.policy.predicates.own_machines import Machine
     from mtlmon.run.followed_file import Follower
     from mtlmon.run.host import Counting, Judging

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from typing import Concatenate, ParamSpec, TypeVar
 
     from mtlmon.checking import LogCheck
-    from mtlmon.checking.counts import PolicyCounts
+    from mtlmon.policy.limits import PolicyCounts
     from mtlmon.run.idle import TimedCheckpointedWork
     from mtlmon.run.library import Policies
     from mtlmon.run.running import Steps

@@ -210,6 +210,3 @@ class MonPolyJudge(RelationJudge):
         if not (self.is_stopped or self.options.log.nonewlastts):
             self.known().run.end_with_point()
             yield
-
-    def has_violation(self) -> bool:
-        return self.options.judging.negate and any(self.known().run.found_points)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from mtlmon.run.host import is_terminal
-from mtlmon.run.report import is_violated, plural
+from mtlmon.run.report import plural
 from mtlmon.syntax.report import escaped, shorten
 from mtlmon.text.byte_writer import ByteWriter
 from mtlmon.verdicts.arrays import verdict_type
@@ -175,13 +175,12 @@ class Outcome(NamedTuple):
 
 def outcome_of(check: LogCheck) -> Outcome:
     """Return the outcome for policies without variables."""
-    counts = check.counts
     tracker = check.row_tracker
     found = None if tracker is None else tracker.first_violation
     return Outcome(
-        [one.false for one in counts],
-        any(map(is_violated, check.policies, counts, check.triggered)),
-        sum(one.undecided for one in counts),
+        [one.false for one in check.counts],
+        any(one.has_failed for one in check.tallies),
+        sum(one.undecided for one in check.counts),
         first=None if found is None else (found[0], found[1].row, str(found[1])),
     )
 

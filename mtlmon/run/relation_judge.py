@@ -23,9 +23,8 @@ from mtlmon.run.relation_readers import (
     text_events,
     text_reader,
 )
-from mtlmon.run.relation_vacuity import never_matched
 from mtlmon.run.relations import Check, engine_for, points_at_once
-from mtlmon.run.report import plural
+from mtlmon.run.report import answer_counts, plural, policy_remarks
 from mtlmon.run.table_output import answer_output, continue_table
 from mtlmon.support.snapshot_parts import sized, take_sized
 
@@ -35,12 +34,12 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mtlmon.checking import TextLog
-    from mtlmon.checking.counts import PolicyCounts
     from mtlmon.checking.partitions import Partitions
     from mtlmon.checking.row_files import RowPlace
     from mtlmon.checking.text_logs import LineEvents, TextBatch
     from mtlmon.engine.native import MemoryLimit
     from mtlmon.policy import PolicyFile
+    from mtlmon.policy.limits import Tally
     from mtlmon.policy.predicates.time_points import When
     from mtlmon.relational import Analysis
     from mtlmon.relational.input.native import RowEvents
@@ -160,6 +159,7 @@ class RelationJudge(Judge):
         """Return the check, which begins with the first rows, or at the end of a log without."""
         if self.check is None:
             engine, tables, options = self.prepared(), self.tables, self.options
+            assert self.analysis is not None
             times = None if tables is None else tables.times
             if self.has_others:
                 from mtlmon.tables.waiting_answers import WaitingAnswers
@@ -170,11 +170,11 @@ class RelationJudge(Judge):
                 engine,
                 options,
                 self.memory,
+                self.analysis,
                 times,
                 queue=None if self.waiting is None else self.waiting.queue,
                 output=self.output,
                 key_columns=self.key_columns,
-                analysis=self.analysis,
             )
             self.findings = self.check.findings
             if self.table is not None:
@@ -413,8 +413,8 @@ class RelationJudge(Judge):
     # ---- what is told ----------------------------------------------------------------------
 
     @property
-    def counts(self) -> dict[str | None, PolicyCounts]:
-        return {} if self.check is None else self.check.counts
+    def tallies(self) -> list[Tally]:
+        return [] if self.check is None else self.check.tallies
 
     def judged(self) -> Judged:
         check, table = self.known(), self.table
@@ -423,12 +423,6 @@ class RelationJudge(Judge):
         from mtlmon.tables.violations import Judged
 
         return Judged(self.file.policies, table.message, self.valuations, table.key_columns)
-
-    def has_violation(self) -> bool:
-        return self.check is not None and self.check.has_violation(self.file)
-
-    def is_vacuous(self) -> bool:
-        return self.check is not None and bool(never_matched(self.check.engine))
 
     def outcome(self) -> Outcome:
         outcome = self.known().outcome()
@@ -449,10 +443,6 @@ class RelationJudge(Judge):
         if self.check is not None:
             self.check.report_end()
 
-    def report_untriggered(self) -> None:
-        if self.check is not None:
-            self.check.report_untriggered()
-
     def log_rows(self, events: tuple[str, int, str]) -> list[tuple[str, int, str]]:
         if self.events is not None:
             return [events]
@@ -462,8 +452,10 @@ class RelationJudge(Judge):
         left_out = ("left out", self.left_out, "rows of atoms, without a value")
         return [left_out] if self.left_out else []
 
-    def tallies(self) -> tuple[list[tuple[str, int, str]], str]:
-        return [], "" if self.check is None else f"\n\n{self.check.counts_table()}"
+    def summary(self) -> tuple[list[tuple[str, int, str]], str]:
+        if self.check is None:
+            return [], ""
+        return [], f"\n\n{answer_counts(self.tallies)}{policy_remarks(self.tallies)}"
 
     # ---- violations that are collected -----------------------------------------------------
 

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from mtlmon.checking.outputs import TimeTexts
     from mtlmon.checking.point_rows import PointRows
     from mtlmon.checking.row_files import RowPlace
+    from mtlmon.policy.limits import Tally
     from mtlmon.relational import Analysis
     from mtlmon.relational.native import AnswerBlock
     from mtlmon.relational.plan import Plan
-    from mtlmon.relational.running import RelationalRun
     from mtlmon.run.spec import RunSpec
 
 __all__ = ["PeopleAnswers"]
@@ -97,13 +97,8 @@ class PeopleAnswers:
     def close(self) -> None:
         """Do nothing: lines need no end."""
 
-    def outcome(self, run: RelationalRun, *, has_failed: bool) -> Outcome:
-        """Return what came out of a run that has ended.
-
-        Args:
-            run: the run.
-            has_failed: whether a policy is violated more often than it may be.
-        """
+    def outcome(self, tallies: Sequence[Tally]) -> Outcome:
+        """Return what came out of a run that has ended; `tallies` say how often."""
         kinds = [one.is_find for one in self.plan.named_policies]
         first = None
         if self.first is not None:
@@ -112,8 +107,8 @@ class PeopleAnswers:
         pairs = list(zip(kinds, self.counts, strict=True))
         return Outcome(
             [count for is_find, count in pairs if not is_find],
-            has_failed,
-            sum(run.point_count - one for one in run.answered_points),
+            any(one.has_failed for one in tallies),
+            sum(one.counts.undecided for one in tallies),
             sum(count for is_find, count in pairs if is_find) if any(kinds) else None,
             first,
         )

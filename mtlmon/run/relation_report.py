@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from html import escape
 from typing import TYPE_CHECKING, Any
 
 from mtlmon.policy.predicates.integers import LARGEST
 from mtlmon.relational.delays import decision_delays
 from mtlmon.relational.reasons import explanation_text
-from mtlmon.relational.vacuity import is_violated, matched_by_policy
 from mtlmon.reporting import (
     Explanation,
     PolicyReport,
@@ -30,10 +28,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from mtlmon.policy import Policy, PolicyFile
+    from mtlmon.policy.limits import Tally
     from mtlmon.relational import Analysis
     from mtlmon.relational.reasons import Violation as Violating
     from mtlmon.relational.reasons.evidence import Reader
-    from mtlmon.relational.vacuity import Matched
     from mtlmon.reporting import Run
     from mtlmon.run.relation_findings import RelationFindings
     from mtlmon.run.relations import Check
@@ -47,24 +45,19 @@ LISTED_UNDECIDED = 50
 """The undecided time-points of a policy that a report lists."""
 
 
-def answers_report(
-    written: WrittenPolicies, policy: Policy, matched: Matched | None, **found: Any
-) -> PolicyReport:
+def answers_report(written: WrittenPolicies, tally: Tally, **found: Any) -> PolicyReport:
     """Return the results of a policy with variables.
 
     Args:
         written: the policies as their files write them.
-        policy: the policy.
-        matched: how often its left side was matched; None if that was not counted.
+        tally: what is counted of the policy.
         found: the members of `PolicyReport` about its time-points.
     """
+    policy = tally.policy
     report = PolicyReport(
         name=policy.name, text=policy.text, severity=policy.severity, formula="", **found
     )
-    if matched is not None:
-        report = replace(report, triggered=matched.times, triggered_share=matched.share)
-    has_failed = is_violated(policy, report.false, report.true + report.false, matched)
-    return written.added_to(report, policy, is_violated=has_failed)
+    return written.added_to(report, tally)
 
 
 def find_remark(policy: Policy, count: int) -> str:
@@ -158,7 +151,6 @@ class RelationReport:
         run, findings = self.check.run, self.findings
         answered, violated = run.answered_points[number], run.found_points[number]
         policy = self.check.plan.named_policies[number]
-        declared = self.analysis.policies[number].policy
         undecided = 0 if run.is_stopped else run.point_count - answered
         violations = tuple(
             Violation(
@@ -172,8 +164,7 @@ class RelationReport:
         )
         return answers_report(
             self.written,
-            declared,
-            matched_by_policy(self.check.engine).get(number),
+            self.check.tallies[number],
             true=answered - violated,
             false=violated,
             undecided=undecided,

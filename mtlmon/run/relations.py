@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol, cast
 
-from mtlmon.checking.counts import counts_of
 from mtlmon.drive.native import policy_label
 from mtlmon.engine.native import MemoryLimit
+from mtlmon.policy.limits import PolicyCounts, tallies_of
 from mtlmon.relational.analysis import valid_analysis, valid_keyed_file
 from mtlmon.relational.atoms import (
     cell_word,
@@ -18,22 +18,12 @@ from mtlmon.relational.native import RelationalEngine
 from mtlmon.relational.output.native import AnswerLines
 from mtlmon.relational.planning import plan
 from mtlmon.relational.running import RelationalRun
-from mtlmon.relational.vacuity import is_violated, matched_by_policy, unmatched
-from mtlmon.run.endings import report_untriggered
+from mtlmon.relational.vacuity import matched_by_policy, uncounted
+from mtlmon.run.endings import note_untriggered
 from mtlmon.run.failure import RunError
+from mtlmon.run.policies import wants_triggered
 from mtlmon.run.recognition import format_advice
-from mtlmon.run.relation_vacuity import (
-    counts_left_sides,
-    matched_lines,
-    never_matched,
-    require_counted,
-)
-from mtlmon.run.report import (
-    counts_table,
-    memory_row,
-    plural,
-    table,
-)
+from mtlmon.run.report import plural
 from mtlmon.run.table_output import answer_output
 from mtlmon.run.time_stamps import TimedAnswers, iso_times, time_texts
 from mtlmon.syntax.joined_text import source_at
@@ -44,13 +34,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mtlmon.arrays.native import KeyTable
-    from mtlmon.checking.counts import PolicyCounts
     from mtlmon.checking.point_rows import PointRows
     from mtlmon.checking.sources import EventBatch
-    from mtlmon.policy import Policy, PolicyFile
+    from mtlmon.policy import PolicyFile
+    from mtlmon.policy.limits import Tally
     from mtlmon.relational import Analysis
     from mtlmon.relational.native import AnswerBlock
     from mtlmon.relational.output.native import AnswerQueue
+    from mtlmon.relational.plan import Plan
     from mtlmon.relational.running import AnswerOutput
     from mtlmon.relational.slicing.engine import Engine
     from mtlmon.run.files import Writer
@@ -137,6 +128,27 @@ def require_no_conditions(file: PolicyFile, options: RunSpec) -> None:
             )
 
 
+def counts_left_sides(file: PolicyFile, options: RunSpec) -> bool:
+    """Whether anything depends on how often left sides are matched in the whole log."""
+    if options.judging.verdicts == "first":
+        return False
+    if options.log.signature is not None and not options.judging.negate:
+        # the formula asks for valuations
+        return False
+    policies = [policy for policy in file.policies if policy.is_first_order]
+    return wants_triggered(policies, options)
+
+
+def require_counted(analysis: Analysis, made: Plan, options: RunSpec) -> None:
+    """Raise RunError if a left side is not counted, as it cannot be evaluated by itself."""
+    words = uncounted(analysis, made) if options.judging.reports_vacuous else None
+    if words is not None:
+        given = options.judging.vacuous_option
+        raise RunError(
+            f"{given} {words}, leave the option out, or write the policy in a file of its own"
+        )
+
+
 def engine_for(file: PolicyFile, analysis: Analysis, options: RunSpec) -> Engine:
     """Return the engine for the policies, in slices if the options ask for them.
 
@@ -196,8 +208,7 @@ class Check:
             variables have come as far.
         output: the output, which others write to as well; by default, one of its own.
         key_columns: the columns of keys that lines have; by default, those of the policies.
-        analysis: what is known of the policies; needed if violations are written for a person, or
-            left sides are counted.
+        analysis: what is known of the policies.
 
     Attributes:
         people: what writes violations for a person, if they are written so.
@@ -209,11 +220,11 @@ class Check:
         engine: Engine,
         options: RunSpec,
         memory: MemoryLimit,
+        analysis: Analysis,
         times: Times | None = None,
         queue: AnswerQueue | None = None,
         output: Output | None = None,
         key_columns: Sequence[str] | None = None,
-        analysis: Analysis | None = None,
     ) -> None:
         self.plan = engine.plan
         self.people: PeopleAnswers | None = None
@@ -237,7 +248,6 @@ class Check:
         if output is None and options.output.for_people:
             from mtlmon.run.relation_people import PeopleAnswers
 
-            assert analysis is not None
             texts = time_texts(options, times)
             output = self.people = PeopleAnswers(
                 self.plan, analysis, options, texts, self.point_rows
@@ -254,7 +264,6 @@ class Check:
                 self.plan,
                 self.output,
                 options,
-                counts_matches=options.judging.negate,
                 point_rows=self.point_rows,
             )
             self.findings.times = time_texts(options, times)
@@ -329,50 +338,15 @@ class Check:
         if self.point_rows is not None and not (self.queue is not None and len(self.queue)):
             self.point_rows.forget(self.run.settled_points)
 
-    def show_outcome(self, event_count: int) -> None:
-        """Say at the end of a log of so many events what came out, if that is for a person."""
-        outcome = self.outcome()
-        if outcome is not None:
-            from mtlmon.run.people import show_outcome
-
-            show_outcome(outcome, event_count, self.options)
-
     def outcome(self) -> Outcome | None:
         """Return what came out of a run that has ended, if its violations are for a person."""
         if self.people is None:
             return None
-        has_failed = any(self.failed(self.people.policies))
-        return self.people.outcome(self.run, has_failed=has_failed)
-
-    def has_violation(self, file: PolicyFile) -> bool:
-        """Whether a policy that matters is violated more often than it may be."""
-        policies = {one.name: one for one in file.policies}
-        declared = [policies[one.name] for one in self.plan.named_policies]
-        least = self.options.judging.fail_on
-        return any(
-            has_failed and policy.is_at_least(least)
-            for policy, has_failed in zip(declared, self.failed(declared), strict=True)
-        )
-
-    def failed(self, policies: Sequence[Policy]) -> list[bool]:
-        """Return for each policy whether it is violated more often than it may be."""
-        matched = matched_by_policy(self.engine)
-        counts = zip(policies, self.run.found_points, self.run.answered_points, strict=True)
-        return [
-            not policy.is_find and is_violated(policy, found, answered, matched.get(number))
-            for number, (policy, found, answered) in enumerate(counts)
-        ]
-
-    def fails(self, file: PolicyFile) -> bool:
-        """Whether the exit status is that of a violation."""
-        is_vacuous = self.options.judging.fail_on_vacuous and bool(never_matched(self.engine))
-        return is_vacuous or self.has_violation(file)
+        return self.people.outcome(self.tallies)
 
     def report_end(self) -> None:
         """Mention what the answers do not show."""
-        if self.options.judging.fail_on_vacuous:
-            for name in never_matched(self.engine):
-                self.options.host.note(f"{name} was never triggered (--fail-on-vacuous)")
+        note_untriggered(self.tallies, self.options)
         if self.engine.overflows:
             self.options.host.note(
                 f"{plural(self.engine.overflows, 'value')} left out, as integers overflow"
@@ -385,52 +359,23 @@ class Check:
             )
 
     @property
-    def counts(self) -> dict[str | None, PolicyCounts]:
-        """How many time-points are true, false and undecided so far, by the name of the policy."""
-        return counts_of(self.run)
-
-    def require_violations(self) -> None:
-        """Do nothing: valuations have no equivalences."""
+    def tallies(self) -> list[Tally]:
+        """What is counted of each policy so far."""
+        run, policies = self.run, [one.policy for one in self.analysis.policies]
+        counts = []
+        for policy, answered, found in zip(
+            policies, run.answered_points, run.found_points, strict=True
+        ):
+            others = answered - found
+            true, false = (found, others) if policy.is_find else (others, found)
+            counts.append(PolicyCounts(run.point_count, true, false))
+        matched = matched_by_policy(self.engine)
+        triggered = [matched.get(number) for number in range(len(policies))]
+        return tallies_of(policies, counts, triggered, of_decided=True)
 
     def judged(self) -> Judged:
         """Return what the rows of its table are about."""
         from mtlmon.tables.violations import Judged
 
-        assert self.analysis is not None
         table = cast("ValuationTable", cast("BatchOutput[AnswerBlock]", self.output).table)
         return Judged([one.policy for one in self.analysis.policies], None, table)
-
-    def report_untriggered(self) -> None:
-        """Warn of policies that were never triggered, or raise an error, as a program has asked."""
-        if self.options.judging.vacuous == "ignore" or self.analysis is None:
-            return
-        found = unmatched(self.analysis, self.engine)
-        count = self.run.point_count
-        report_untriggered([(one.policy, one.left, count) for one in found], self.options)
-
-    def summary(self, rows: list[tuple[str, int, str]], what: str, seconds: float) -> str:
-        """Return counts and speed, aligned.
-
-        Args:
-            rows: the rows about the log, the number of events first.
-            what: the word for these.
-            seconds: the duration of the run.
-        """
-        rows.append(memory_row(self.run.memory))
-        return f"{table(rows, rows[0][1], what, seconds)}\n\n{self.counts_table()}"
-
-    def counts_table(self) -> str:
-        """Return the counts of the policies, aligned, and of what left sides have matched."""
-        cells = [["policy", "time-points", "violated", "matched"]]
-        counts = self.run.answered_points, self.run.found_points
-        for one, answered, found in zip(self.plan.named_policies, *counts, strict=True):
-            own = [f"{found:,}", ""]
-            if one.is_find:
-                own.reverse()
-            cells.append([visible(one.name or ""), f"{answered:,}", *own])
-        texts = [visible(one.text) for one in self.plan.named_policies]
-        lines = ""
-        if self.analysis is not None:
-            failed = self.failed([one.policy for one in self.analysis.policies])
-            lines = matched_lines(self.engine, self.analysis, self.run, failed)
-        return f"{counts_table(cells, texts)}{lines}"

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from mtlmon.run.host import quantity
+from mtlmon.syntax.report import visible
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from mtlmon.changelog.loops import ChangelogLoop
-    from mtlmon.checking import LogCheck, PolicyCounts, TextLog
+    from mtlmon.checking import LogCheck, TextLog
     from mtlmon.checking.assumptions import AssumptionWatch
-    from mtlmon.checking.counts import Triggered
-    from mtlmon.checking.history_check import HistoryCheck
     from mtlmon.checking.late_checks import LateChecks
-    from mtlmon.checking.late_valuations import ValuationCheck
     from mtlmon.drive.native import TextMonitor, TextResolver
     from mtlmon.engine.native import MemoryLimit
     from mtlmon.policy import Policy
+    from mtlmon.policy.limits import Tally
     from mtlmon.run.host import Host
     from mtlmon.run.spec import RunSpec
     from mtlmon.syntax.formula import Formula
@@ -27,9 +26,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "absent_atoms",
+    "answer_counts",
     "broken_rows",
     "corrections_summary",
-    "counts_table",
     "key_rows",
     "lost_rows",
     "memory_row",
@@ -38,11 +37,12 @@ __all__ = [
     "note_slow",
     "note_unit",
     "plural",
-    "policy_name",
+    "policy_remarks",
     "report_end",
     "resolving_summary",
     "streams_summary",
     "summary",
+    "verdict_counts",
 ]
 
 # the least width of numbers in a summary, so that small runs have the same layout
@@ -166,86 +166,48 @@ def corrections_summary(
     if plain is not None and answers is None and len(plain.policies) == 1:
         rows += zip(_KINDS, plain.kinds[0], [""] * 3, strict=True)
     elif plain is not None:
-        tables.append(verdict_counts(plain))
+        tables.append(verdict_counts(plain.policies, plain.kinds, _KINDS[-1]))
     if answers is not None:
-        tables.append(answer_counts(answers))
+        tables.append(answer_counts(answers.tallies))
     tables.insert(0, table(rows, check.position - events_before, what, seconds))
-    return "\n\n".join(tables) + ("" if plain is None else policy_remarks(plain))
+    return "\n\n".join(tables) + ("" if plain is None else policy_remarks(plain.tallies))
 
 
-def verdict_counts(check: HistoryCheck) -> str:
-    """Return how many verdicts of each kind each policy has now, aligned."""
-    from mtlmon.syntax.report import visible
+def verdict_counts(policies: Sequence[Policy], counts: Iterable[Iterable[int]], last: str) -> str:
+    """Return how many verdicts of each kind policies without variables have, aligned.
 
-    cells = [["policy", *_KINDS]]
-    cells += [
-        [visible(policy.name or ""), *(f"{count:,}" for count in counts)]
-        for policy, counts in zip(check.policies, check.kinds, strict=True)
+    Args:
+        policies: the policies.
+        counts: for each, how many are true and false, and those of the last kind.
+        last: what these are called.
+    """
+    cells = [
+        ["policy", "true", "false", last],
+        *(
+            [visible(policy.name or ""), *(f"{count:,}" for count in own)]
+            for policy, own in zip(policies, counts, strict=True)
+        ),
     ]
-    return counts_table(cells, [visible(policy.text) for policy in check.policies])
+    return counts_table(cells, [visible(policy.text) for policy in policies])
 
 
-def answer_counts(check: ValuationCheck) -> str:
-    """Return how many time-points violate each policy now, or match, aligned."""
-    from mtlmon.syntax.report import visible
-
+def answer_counts(tallies: Sequence[Tally]) -> str:
+    """Return how many time-points violate each policy with variables, or match, aligned."""
     cells = [["policy", "time-points", "violated", "matched"]]
-    counts = zip(check.policies, check.answered_points, check.found_points, strict=True)
-    for policy, answered, found in counts:
-        own = [f"{found:,}", ""]
-        if policy.is_find:
-            own.reverse()
+    for policy, counts, _, answered in tallies:
+        own = ["", f"{counts.true:,}"] if policy.is_find else [f"{counts.false:,}", ""]
         cells.append([visible(policy.name or ""), f"{answered:,}", *own])
-    return counts_table(cells, [visible(policy.text) for policy in check.policies])
+    return counts_table(cells, [visible(one.policy.text) for one in tallies])
 
 
-def policy_remarks(check: LogCheck | HistoryCheck) -> str:
+def policy_remarks(tallies: Iterable[Tally]) -> str:
     """Say of implications how often their left sides held, and whether limits are kept.
 
     There is a line for each implication whose left side is counted, and for each policy that may be
     violated so and so often, and an empty line before them.
     """
-    from mtlmon.policy.limits import limit_line, share_remark
-    from mtlmon.syntax.report import visible
-
-    lines = []
-    for policy, counts, triggered in zip(
-        check.policies, check.counts, check.triggered, strict=True
-    ):
-        has_failed = is_violated(policy, counts, triggered)
-        if triggered is None:
-            if policy.has_tolerance:
-                lines.append(limit_line(policy, counts.false, counts.events, has_failed=has_failed))
-            continue
-        if not triggered.times:
-            lines.append(
-                f"warning: {policy_name(policy)} was never triggered, so nothing was checked"
-            )
-            continue
-        share = counts.false / triggered.times if triggered.is_own else None
-        remark = share_remark(share, policy, has_failed=has_failed)
-        held = f"{visible(policy.name or 'formula')}: {triggered.times:,} triggered"
-        lines.append(f"{held}, {counts.false:,} violated{remark}, {counts.undecided:,} open")
-    return "".join(["\n", *(f"\n{line}" for line in lines)]) if lines else ""
-
-
-def is_violated(policy: Policy, counts: PolicyCounts, triggered: Triggered | None = None) -> bool:
-    """Whether a policy is false more often than it may be.
-
-    If the policy is an implication and its left side is counted, a share is relative to the
-    time-points at which the left side held; otherwise, it is relative to all time-points.
-    """
-    total = counts.events
-    if triggered is not None and triggered.is_own:
-        total = triggered.times
-    return not policy.allows(counts.false, total)
-
-
-def policy_name(policy: Policy) -> str:
-    """Return the name of a policy for messages."""
-    from mtlmon.syntax.report import visible
-
-    return "the formula" if policy.name is None else f"policy {visible(policy.name)}"
+    lines = [f"\n{one.line}" for one in tallies if one.line is not None]
+    return "".join(["\n", *lines]) if lines else ""
 
 
 def counts_table(cells: list[list[str]], texts: list[str]) -> str:

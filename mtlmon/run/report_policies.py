@@ -17,7 +17,7 @@ from mtlmon.support.time_zones import read_time_zone
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from mtlmon.policy import Policy
+    from mtlmon.policy.limits import Tally
     from mtlmon.reporting import PolicyReport
     from mtlmon.run.spec import Log, Policies, RunSpec, Times
     from mtlmon.syntax.formula import Formula
@@ -49,17 +49,15 @@ class WrittenPolicies:
             self.written = {None: WrittenPolicy(written_formula(text), (), "")}
             self.has_several = False
 
-    def added_to(
-        self, report: PolicyReport, policy: Policy, key: Sequence[str] = (), *, is_violated: bool
-    ) -> PolicyReport:
-        """Add what its file says of a policy to its report.
+    def added_to(self, report: PolicyReport, tally: Tally, key: Sequence[str] = ()) -> PolicyReport:
+        """Add to the report on a policy what its file says, and how often its left side held.
 
         Args:
             report: the report on the policy.
-            policy: the policy.
+            tally: what is counted of the policy.
             key: the columns of its key.
-            is_violated: whether it is violated more often than it may be.
         """
+        policy, triggered = tally.policy, tally.triggered
         written = self.written[policy.name]
         clauses = {
             "violations": policy.tolerance_text,
@@ -70,7 +68,9 @@ class WrittenPolicies:
             report,
             formula=written.text,
             clauses=[(name, value) for name, value in clauses.items() if value],
-            is_tolerated=bool(report.false) and not is_violated,
+            is_tolerated=bool(report.false) and not tally.has_failed,
+            triggered=None if triggered is None else triggered.times,
+            triggered_share=None if triggered is None else triggered.share,
             definitions=written.definitions,
             file=written.source if self.has_several else None,
         )

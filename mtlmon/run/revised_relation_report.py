@@ -9,7 +9,6 @@ import numpy as np
 from mtlmon.relational.cells import valuation, values_of
 from mtlmon.relational.correcting.points import GONE
 from mtlmon.relational.running import HOLDS
-from mtlmon.relational.vacuity import matched_by_policy
 from mtlmon.reporting import Violation
 from mtlmon.reporting.histogram import TimeHistogram
 from mtlmon.run.findings import LISTED
@@ -120,7 +119,6 @@ class RevisedAnswers:
 
     def policy_report(self, number: int) -> PolicyReport:
         """Return the results of a policy."""
-        policy = self.check.policies[number]
         answered, violated = self.check.answered_points[number], self.check.found_points[number]
         # time-points of one time-stamp may be one, so it is not known how many others there are
         points = answered if self.options.log.time_points == "stamp" else self.check.event_count
@@ -128,11 +126,9 @@ class RevisedAnswers:
             Violation(time_stamp, offset, valuation=values or None)
             for time_stamp, _, values, offset in self.first[number]
         )
-        has_rows = self.check.position > 0
         return answers_report(
             self.written,
-            policy,
-            matched_by_policy(self.check.history).get(number) if has_rows else None,
+            self.check.tallies[number],
             true=answered - violated,
             false=violated,
             undecided=max(0, points - answered),

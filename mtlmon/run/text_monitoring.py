@@ -23,7 +23,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Literal
 
-    from mtlmon.checking.counts import PolicyCounts
+    from mtlmon.policy.limits import PolicyCounts
     from mtlmon.run.host import Signals
     from mtlmon.run.running import Steps
     from mtlmon.run.spec import RunSpec
@@ -156,7 +156,7 @@ class Counted:
 
     @property
     def counts(self) -> dict[str | None, PolicyCounts]:
-        from mtlmon.checking.counts import PolicyCounts
+        from mtlmon.policy.limits import PolicyCounts
 
         monitor = self.monitor
         true, false = monitor.true_count, monitor.false_count

@@ -22,8 +22,8 @@ from mtlmon.verdicts.arrays import FALSE, verdict_type
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from mtlmon.checking.counts import PolicyCounts
     from mtlmon.checking.explaining import TracePoint
+    from mtlmon.policy.limits import PolicyCounts
     from mtlmon.relational import Answer
     from mtlmon.testing.log_runs import LogRun
 
@@ -49,6 +49,8 @@ class Judged(ABC):
     """
 
     partition = 0
+    # what has checked the log
+    _check: Any
 
     def __init__(self, run: LogRun) -> None:
         self.run = run
@@ -65,9 +67,11 @@ class Judged(ABC):
         """The undecided time-points of each trace that has some, without equivalents."""
 
     @property
-    @abstractmethod
     def share(self) -> tuple[int, int]:
         """How many violations a share is of, and of how many."""
+        (tally,) = self._check.tallies
+        found: tuple[int, int] = tally.share_of
+        return found if self.run.subject.has_share else (tally.counts.false, tally.counts.events)
 
     @property
     @abstractmethod
@@ -238,12 +242,6 @@ class FormulaJudged(Judged):
             for number in check.pending_keys(0)
         }
         return {number: names for number, names in found.items() if names}
-
-    @property
-    def share(self) -> tuple[int, int]:
-        counts, triggered = self._check.counts[0], self._check.triggered[0]
-        is_own = triggered is not None and triggered.is_own and self.run.subject.has_share
-        return counts.false, triggered.times if is_own else counts.events
 
     @cached_property
     def events(self) -> Mapping[int, int]:

@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from mtlmon.policy import PolicyFile
+    from mtlmon.policy.limits import Triggered
     from mtlmon.relational import Answer
     from mtlmon.relational.native import PointBlock
     from mtlmon.relational.plan import Plan
-    from mtlmon.relational.vacuity import Matched
     from mtlmon.syntax.formula import Formula
     from mtlmon.testing.keys import Keys
     from mtlmon.testing.ordering import EventOrder
@@ -160,7 +160,7 @@ class RelationalRecording(Events):
         return [name for _, name in self._open]
 
     @property
-    def matched(self) -> dict[int, Matched]:
+    def matched(self) -> dict[int, Triggered]:
         """How often the left side has been matched; empty if that is not counted."""
         return self.monitor.matched
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from mtlmon.analysis.antecedent import Vacuous
-    from mtlmon.relational.vacuity import Matched
+    from mtlmon.policy.limits import Triggered
     from mtlmon.syntax.formula import Formula
     from mtlmon.testing.recording import EndTime
     from mtlmon.testing.recordings import Recordings
@@ -133,7 +133,7 @@ class LeftSideOfRows(LeftSide):
         return violated, total
 
     @property
-    def _matched(self) -> dict[int, Matched]:
+    def _matched(self) -> dict[int, Triggered]:
         recording = self.recordings.first
         assert not isinstance(recording, Recording)
         return recording.matched

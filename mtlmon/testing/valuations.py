@@ -15,7 +15,6 @@ from mtlmon.relational.keyed import HERE
 from mtlmon.relational.monitor import answer_of
 from mtlmon.relational.native import PointBlock
 from mtlmon.relational.running import HOLDS
-from mtlmon.relational.vacuity import matched_by_policy
 from mtlmon.run.late_rows import table_order
 from mtlmon.run.policies import open_table_source
 from mtlmon.syntax.printer import written_name
@@ -105,13 +104,6 @@ class ValuationsJudged(Judged):
     @property
     def undecided(self) -> Mapping[int, Sequence[Name]]:
         return self._survey[1] if self.counts.undecided else {}
-
-    @property
-    def share(self) -> tuple[int, int]:
-        matched = matched_by_policy(self._check.engine).get(0)
-        if matched is not None and matched.is_own and self.run.subject.has_share:
-            return matched.violated, matched.times
-        return self.counts.false, self.counts.events
 
     @property
     def events(self) -> Mapping[int, int]:

@@ -131,7 +131,7 @@ class Planner:
             return
         query = self.query(left.formula, left.names)
         self._context.plan.counted.append(
-            CountedPlan(left.policy, query, left.is_own, bool(left.names))
+            CountedPlan(left.policy, query, left.is_own, bool(left.names), left.written)
         )
 
     def query(

@@ -598,7 +598,7 @@ def _plan_of(file: PolicyFile, analysis: Analysis, slicing: Slicing) -> Plan:
     numbers = {one.policy: number for number, one in enumerate(made.queries)}
     return made._replace(
         counted=[
-            CountedPlan(left.policy, numbers[number], left.is_own, bool(left.names))
+            CountedPlan(left.policy, numbers[number], left.is_own, bool(left.names), left.written)
             for number, left in enumerate(slicing.lefts, slicing.policy_count)
         ]
     )
