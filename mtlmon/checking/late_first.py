@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,13 +20,15 @@ from mtlmon.support.snapshot_parts import damaged
 from mtlmon.verdicts.arrays import FALSE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from typing import Protocol
 
     from mtlmon.checking.changes import Change
     from mtlmon.relational.correcting.points import PointHistory
 
     Name = tuple[int, ...]
+    # a time-stamp, and what comes next in the order of violations of a kind
+    Place = tuple[int, Name]
 
     class VerdictCheck(Protocol):
         """Checks policies without variables."""
@@ -93,68 +95,57 @@ class LiveViolations:
 
 
 class FirstAnswer:
-    """Finds the first violation of policies with variables: by time-point, then by policy.
+    """Finds violations of policies with variables, which are by time-point, then by policy.
 
     Args:
         finds: for each policy whether it is a find, whose matches count only if it is alone.
         check: the check of these policies, whose history keeps what it has found.
         has_others: whether there are policies without variables beside these.
+
+    Attributes:
+        revision: the number of the last batch with changes.
     """
 
     takes = ChangedAnswers
+    revision = 0
 
     def __init__(
         self, finds: Sequence[bool], check: AnswerCheck, *, has_others: bool = False
     ) -> None:
         is_alone = len(finds) == 1 and not has_others
         self._policies = [k for k, is_find in enumerate(finds) if is_alone or not is_find]
-        self._live = LiveViolations()
         self._check = check
 
-    def note(self, row: ChangedAnswers) -> None:
-        """Note changes."""
+    def violations(self, row: ChangedAnswers) -> Iterator[tuple[Place, int]]:
+        """Yield the violations that changes are about: 1 for one that is there, -1 for one less."""
         for one in row.changes:
             if one.kind != HOLDS and one.policy in self._policies:
-                name = one.time_stamp, one.offset, one.policy
-                self._live.add(name, -1 if one.change == GONE else 1)
+                place = one.time_stamp, (one.offset, one.policy)
+                yield place, -1 if one.change == GONE else 1
 
     def passed(self, bound: int) -> None:
         """Know that the first violation is not below a time."""
         self._check.history.emitted_below = bound
 
-    @property
-    def earliest(self) -> Name | None:
-        """Time-stamp, offset and policy of the earliest violation; None if there is none."""
-        return self._live.earliest
+    def offset_of(self, own: Name) -> int:
+        """Return the offset of a violation, by its place among those of a time-stamp."""
+        return own[0]
 
     @property
-    def undecided(self) -> Name | None:
-        """Time-stamp, offset and policy of the earliest undecided time-point, or None."""
-        return self._check.history.earliest_open(self._policies)
+    def undecided(self) -> Place | None:
+        """The earliest place at which a violation may still come; None if there is none."""
+        found = self._check.history.earliest_open(self._policies)
+        return None if found is None else (found[0], found[1:])
 
-    def is_open(self, undecided: Name) -> bool:
-        """Whether an undecided time-point may be a violation before the earliest one."""
-        return self.earliest is not None and undecided < self.earliest
-
-    def emit(self) -> ChangedAnswers:
-        """Return the answers of the earliest violation, which are final; there is one."""
-        first = self.earliest
-        assert first is not None
-        time_stamp, offset, policy = first
+    def emit(self, time_stamp: int, own: Name) -> ChangedAnswers:
+        """Return the answers of a violation, which are final."""
+        offset, policy = own
         found = self._check.history.found_at(policy, time_stamp, offset)
         return ChangedAnswers(found, self._check.revision)
 
-    def parts(self) -> list[Any]:
-        """Return what `restore` needs."""
-        return self._live.parts()
-
-    def restore(self, parts: Sequence[Any]) -> None:
-        """Go on from what `parts` has returned."""
-        self._live.restore(parts)
-
 
 class FirstChanges:
-    """Finds the first violation of policies without variables.
+    """Finds violations of policies without variables.
 
     On a single trace, violations are ordered by time-point, then by policy; with keys, by
     time-stamp, policy, key and offset. Keys are in the order in which their first events came.
@@ -162,81 +153,59 @@ class FirstChanges:
     Args:
         check: the check of these policies.
         has_keys: whether there are keys.
+
+    Attributes:
+        revision: the number of the last batch with changes.
     """
 
     takes = PolicyChanges
+    revision = 0
 
     def __init__(self, check: VerdictCheck, *, has_keys: bool) -> None:
         self._check = check
         self._has_keys = has_keys
-        self._live = LiveViolations()
-        self._revision = 0
 
-    def note(self, row: PolicyChanges) -> None:
-        """Note changes."""
-        self._revision = row.revision
+    def violations(self, row: PolicyChanges) -> Iterator[tuple[Place, int]]:
+        """Do what `FirstAnswer` does."""
         records = row.records
         records = records[(records["kind"] == FALSE) != (records["former"] == FALSE)]
         columns = (records[name].tolist() for name in ("time_stamp", "offset", "trace", "kind"))
         for time_stamp, offset, trace, kind in zip(*columns, strict=True):
-            if self._has_keys:
-                name = time_stamp, row.policy, trace, offset
-            else:
-                name = time_stamp, offset, row.policy, trace
-            self._live.add(name, 1 if kind == FALSE else -1)
+            own = (row.policy, trace, offset) if self._has_keys else (offset, row.policy, trace)
+            yield (time_stamp, own), 1 if kind == FALSE else -1
 
     def passed(self, bound: int) -> None:
         """Do nothing: what is final is told from what was noted."""
 
-    @property
-    def earliest(self) -> Name | None:
-        """Time-stamp, offset and policy of the earliest violation; None if there is none."""
-        first = self._live.earliest
-        if first is None or not self._has_keys:
-            return None if first is None else first[:3]
-        return first[0], first[3], first[1]
+    def offset_of(self, own: Name) -> int:
+        """Do what `FirstAnswer` does."""
+        return own[2 if self._has_keys else 0]
 
     @property
-    def undecided(self) -> Name | None:
-        """Time-stamp, offset and policy of the earliest undecided time-point, or None."""
-        return self._check.earliest_pending
+    def undecided(self) -> Place | None:
+        """The earliest place at which a violation may still come; None if there is none."""
+        found = self._check.earliest_pending
+        if found is None:
+            return None
+        # rows of one time-stamp have no common order
+        return found[0], () if self._has_keys else found[1:]
 
-    def is_open(self, undecided: Name) -> bool:
-        """Whether an undecided time-point may be a violation before the earliest one."""
-        first = self.earliest
-        if first is None or self._has_keys:
-            # rows of one time-stamp have no common order
-            return first is not None and undecided[0] <= first[0]
-        return undecided < first
-
-    def emit(self) -> PolicyChanges:
-        """Return what tells the earliest violation, which is final; there is one."""
-        first = self._live.earliest
-        assert first is not None
-        time_stamp, *rest = first
-        policy, trace, offset = rest if self._has_keys else (rest[1], rest[2], rest[0])
+    def emit(self, time_stamp: int, own: Name) -> PolicyChanges:
+        """Return what tells a violation, which is final."""
+        policy, trace, offset = own if self._has_keys else (*own[1:], own[0])
         records = np.zeros(1, change_type())
         records["time_stamp"], records["offset"], records["trace"] = time_stamp, offset, trace
         records["kind"], records["operation"] = FALSE, INSERTED
         records["former"] = _STILL_OPEN
-        return PolicyChanges(policy, records, self._revision)
-
-    def parts(self) -> list[Any]:
-        """Return what `restore` needs."""
-        return [self._revision, self._live.parts()]
-
-    def restore(self, parts: Sequence[Any]) -> None:
-        """Go on from what `parts` has returned; nothing must have been noted."""
-        self._revision, live = parts
-        self._live.restore(live)
+        return PolicyChanges(policy, records, self.revision)
 
 
 class FirstViolation:
     """Takes changes, and passes on the first violation once it is final.
 
     Args:
-        kinds: find the first violation of the policies of each kind. Within a time-point, that of
-            an earlier kind is the first.
+        kinds: find the violations of the policies of each kind. Within a time-point, that of an
+            earlier kind is the first.
         has_common_points: whether the kinds have the same time-points, in one order. Else, within a
             time-stamp all violations of an earlier kind come first.
 
@@ -250,9 +219,15 @@ class FirstViolation:
         self, kinds: Sequence[FirstChanges | FirstAnswer], *, has_common_points: bool = True
     ) -> None:
         self._kinds = kinds
-        self._parts = 2 if has_common_points else 1
+        self._has_common_points = has_common_points
+        # the time-stamp, the offset or 0, the number of the kind, and the rest of the place
+        self._live = LiveViolations()
         self.is_known = False
         self.open_before: tuple[tuple[int, int], int] | None = None
+
+    def _name(self, number: int, place: Place) -> Name:
+        time_stamp, own = place
+        return time_stamp, own[0] if self._has_common_points else 0, number, *own
 
     def take(self, rows: Iterable[Change]) -> list[Change]:
         """Take changes and bounds; return those that tell the first violation, or none."""
@@ -260,64 +235,43 @@ class FirstViolation:
             if self.is_known:
                 return []
             if not isinstance(row, Bound):
-                for one in self._kinds:
+                for number, one in enumerate(self._kinds):
                     if isinstance(row, one.takes):
-                        one.note(row)  # type: ignore[arg-type]
+                        one.revision = row.revision
+                        for place, by in one.violations(row):  # type: ignore[arg-type]
+                            self._live.add(self._name(number, place), by)
             # where each key has its own time, one that is yet to come may have an earlier violation
             elif row.policy is None:
-                point = self._earliest
-                if point is not None and point[0] < row.time_stamp:
-                    return [row, self._emit()]
+                first = self._live.earliest
+                if first is not None and first[0] < row.time_stamp:
+                    return [row, self._emit(first)]
                 for one in self._kinds:
                     one.passed(row.time_stamp)
         return []
 
     def end(self) -> list[Change]:
         """End the log; return what tells the first violation, or nothing."""
-        point = self._earliest
-        if self.is_known or point is None:
+        first = self._live.earliest
+        if self.is_known or first is None:
             return []
-        first = self._first
         for number, one in enumerate(self._kinds):
             undecided = one.undecided
-            if undecided is None:
-                continue
-            if number == first:
-                is_open = one.is_open(undecided)
-            else:
-                place = undecided[: self._parts]
-                is_open = place < point[: self._parts] or (
-                    number < first and place == point[: self._parts]
-                )
-            if is_open:
-                self.open_before = (point[0], point[1]), undecided[0]
+            if undecided is not None and self._name(number, undecided) < first:
+                time_stamp, _, kind, *own = first
+                offset = self._kinds[kind].offset_of(tuple(own))
+                self.open_before = (time_stamp, offset), undecided[0]
                 return []
-        return [self._emit()]
+        return [self._emit(first)]
 
-    @property
-    def _first(self) -> int:
-        """The number of the kind that has the earliest violation; there is one."""
-        found = [
-            (one.earliest[: self._parts], number)
-            for number, one in enumerate(self._kinds)
-            if one.earliest is not None
-        ]
-        return min(found)[1]
-
-    @property
-    def _earliest(self) -> Name | None:
-        """Time-stamp, offset and policy of the earliest violation; None if there is none."""
-        if all(one.earliest is None for one in self._kinds):
-            return None
-        return self._kinds[self._first].earliest
-
-    def _emit(self) -> Change:
+    def _emit(self, first: Name) -> Change:
         self.is_known = True
-        return self._kinds[self._first].emit()
+        time_stamp, _, kind, *own = first
+        return self._kinds[kind].emit(time_stamp, tuple(own))
 
     def snapshot(self) -> bytes:
         """Return what is known as bytes for `restore`."""
-        return json.dumps([self.is_known, *(one.parts() for one in self._kinds)]).encode()
+        revisions = [one.revision for one in self._kinds]
+        return json.dumps([self.is_known, revisions, self._live.parts()]).encode()
 
     def restore(self, snapshot: bytes) -> None:
         """Go on from a snapshot; nothing must have been taken.
@@ -326,8 +280,9 @@ class FirstViolation:
             SnapshotError: the bytes are not a snapshot.
         """
         try:
-            self.is_known, *parts = json.loads(snapshot)
-            for one, part in zip(self._kinds, parts, strict=True):
-                one.restore(part)
+            self.is_known, revisions, live = json.loads(snapshot)
+            for one, revision in zip(self._kinds, revisions, strict=True):
+                one.revision = revision
+            self._live.restore(live)
         except (ValueError, TypeError):
             raise damaged() from None

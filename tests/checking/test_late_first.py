@@ -67,7 +67,9 @@ def found_of(
     has_keys = any(keys is not None for keys in log.key_tables)
 
     def first_of(check: HistoryCheck) -> FirstViolation:
-        return FirstViolation([FirstChanges(check, has_keys=has_keys)])
+        return FirstViolation(
+            [FirstChanges(check, has_keys=has_keys)], has_common_points=not has_keys
+        )
 
     first = first_of(check)
     emitted: list[Found] = []
