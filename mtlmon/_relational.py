@@ -152,7 +152,7 @@ class RelationalMonitor(MonitorOfRows):
         names = self._names
         if names is None:
             return
-        from mtlmon.checking.late_key_points import keys_of_rows
+        from mtlmon.checking.key_points import keys_of_rows
 
         partitions = [traces.columns.index(one) for one in names.used]
         keys = keys_of_rows(batch, partitions, events.key_tables)

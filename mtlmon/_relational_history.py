@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from mtlmon.checking.late_key_points import LateKeyPoints
 from mtlmon.engine.guarding import Guard, guarded
 from mtlmon.errors import EventError, MtlmonError, PolicyError, SnapshotError, TimeStampError
 from mtlmon.history.history import require_ids
@@ -16,7 +15,7 @@ from mtlmon.relational.key_names import key_values, names_of
 from mtlmon.relational.monitor import Answer, answer_of, atom_numbers, point_rows
 from mtlmon.relational.output.changed_lines import ChangedAnswerLines
 from mtlmon.relational.planning import plan
-from mtlmon.support.snapshot_parts import damaged, sealed, sized, take_sized, unsealed
+from mtlmon.support.snapshot_parts import damaged, sealed, unsealed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -35,7 +34,7 @@ __all__ = ["AnswerChange", "AnswerChanges", "RelationalHistory"]
 _OPERATIONS: tuple[Literal["insert", "again", "delete"], ...] = ("insert", "again", "delete")
 """What has become of answers: the words for NEW, AGAIN and GONE."""
 
-_KIND = b"mtlmon relational history 1\n"
+_KIND = b"mtlmon relational history 2\n"
 
 
 class AnswerChange(NamedTuple):
@@ -145,30 +144,25 @@ class RelationalHistory:
         self._verdicts: Literal["false", "all"] = verdicts
         self._spacing = _spacing
         self._guard = Guard("history")
-        self._use(*self._new_points())
+        self._use(self._new_points())
         self._emitted = 0
 
-    def _new_points(self) -> tuple[PointHistory, LateKeyPoints | None]:
-        made = plan(self._file, valid_analysis(self._file, None))
-        known = names_of(self._file)
-        names = None if known is None else LateKeyPoints(made, known)
-        points = PointHistory(
-            made,
+    def _new_points(self) -> PointHistory:
+        return PointHistory(
+            plan(self._file, valid_analysis(self._file, None)),
             lateness=self._lateness,
             wait=self._wait,
             equality=self._equality,
             corrects=self._has_ids,
             wants_holding=self._verdicts == "all",
             spacing=self._spacing,
-            listener=names,
+            names=names_of(self._file),
         )
-        return points, names
 
-    def _use(self, points: PointHistory, names: LateKeyPoints | None) -> None:
+    def _use(self, points: PointHistory) -> None:
         self._points = points
-        self._names = names
         self._numbers = atom_numbers(points.plan)
-        self._lines = ChangedAnswerLines(points.plan, key_names=names)
+        self._lines = ChangedAnswerLines(points.plan)
 
     @guarded
     def push(
@@ -209,11 +203,12 @@ class RelationalHistory:
         codes = None if operations is None else operation_codes(operations, len(events))
         if codes is not None and not self._equality:
             require_ids(codes, names)
+        known = self._points.names
         given: list[_Event] = []
         for place, ((time_stamp, database), key) in enumerate(zip(events, of_events, strict=True)):
             if isinstance(time_stamp, bool) or not 0 <= time_stamp <= LARGEST:
                 raise TimeStampError(f"time-stamp {time_stamp} is not between 0 and 2^63-1")
-            if self._names is None:
+            if known is None:
                 rows = point_rows(self._points.plan, self._numbers, database)
                 given.append((int(time_stamp), rows, []))
                 continue
@@ -222,15 +217,12 @@ class RelationalHistory:
             if key is None and (code == ADVANCE or (code == RETRACT and has_id)):
                 given.append((int(time_stamp), [], []))
                 continue
-            values = key_values(self._names.names.used, key)
+            values = key_values(known.used, key)
             rows = point_rows(self._points.plan, self._numbers, database, key)
             given.append((int(time_stamp), rows, values))
         for time_stamp, rows, _ in given:
             self._points.arrivals.add(time_stamp, rows)
-        if self._names is not None:
-            self._names.forget(self._points.chunked.emitted_from)
-            self._names.take([values for _, _, values in given])
-        of_names = None if self._names is None else self._names.next
+        of_names = None if known is None else [values for _, _, values in given]
         return self._changes(self._points.push(names, codes, of_names).tolist())
 
     @guarded
@@ -254,7 +246,7 @@ class RelationalHistory:
     @guarded
     def latest(self) -> list[Answer]:
         """The answers as they are now, by policy and time-point, without forgotten ones."""
-        return self._answers(self._points.latest())
+        return self._answers(self._points.renamed(self._points.latest()))
 
     @guarded
     def final_below(self) -> int:
@@ -271,8 +263,7 @@ class RelationalHistory:
         return self._snapshot()
 
     def _snapshot(self) -> bytes:
-        names = b"" if self._names is None else sized(self._names.snapshot())
-        return sealed(_KIND, names + self._points.snapshot())
+        return sealed(_KIND, self._points.snapshot())
 
     @guarded
     def restore(self, snapshot: Buffer) -> None:
@@ -281,19 +272,16 @@ class RelationalHistory:
         Raises:
             SnapshotError: the bytes are not such a snapshot; the history is unchanged.
         """
-        points, names = self._new_points()
+        points = self._new_points()
         body = unsealed(_KIND, bytes(snapshot))
         try:
-            if names is not None:
-                named, body = take_sized(body)
-                names.restore(named)
             points.restore(body)
             emitted = points.final_below()
         except SnapshotError:
             raise
         except (MtlmonError, ValueError, LookupError, TypeError, OverflowError) as error:
             raise damaged() from error
-        self._use(points, names)
+        self._use(points)
         self._emitted = emitted
         self._emitted_unmatched = self._unmatched_count
 
@@ -328,12 +316,11 @@ class RelationalHistory:
             **{name: counters[name] for name in names},
             "replayed_events": self._points.chunked.replayed,
             "early_stops": self._points.chunked.early_stops,
-            "held_bytes": self._points.byte_count
-            + (0 if self._names is None else self._names.held_bytes),
+            "held_bytes": self._points.byte_count,
         }
 
     def _changes(self, refused: list[int]) -> AnswerChanges:
-        changes = self._points.changes()
+        changes = self._points.renamed(self._points.changes())
         lines = [line.decode().removesuffix("\n") for line in self._lines.lines(changes)]
         bound = self._points.final_below()
         emitted = bound if bound > self._emitted else None
@@ -351,10 +338,7 @@ class RelationalHistory:
         ]
         return AnswerChanges(made, lines, emitted, refused)
 
-    def _answers(self, changes: list[ChangedAnswer]) -> list[Answer]:
-        """Answers with the names of time-points among those of their keys."""
-        if self._names is not None:
-            changes = self._names.renamed(changes)
+    def _answers(self, changes: Sequence[ChangedAnswer]) -> list[Answer]:
         made = self._points.plan
         return [
             answer_of(made, one.policy, one.kind, one.time_stamp, one.offset, one.cells)

@@ -67,7 +67,7 @@ class ChangedAnswers(NamedTuple):
         revision: the number of the batch.
     """
 
-    changes: list[ChangedAnswer]
+    changes: Sequence[ChangedAnswer]
     revision: int
 
 

@@ -20,10 +20,34 @@ if TYPE_CHECKING:
 
     from mtlmon.arrays.native import KeyTable
     from mtlmon.checking.sources import EventBatch
+    from mtlmon.relational.key_names import Key
     from mtlmon.relational.native import AnswerBlock
     from mtlmon.relational.plan import Plan
 
-__all__ = ["KeyPoints"]
+__all__ = ["KeyPoints", "keys_of_rows"]
+
+
+def keys_of_rows(
+    batch: EventBatch, partitions: Sequence[int], tables: Sequence[KeyTable | None]
+) -> Sequence[tuple[Key, ...]]:
+    """Return the keys of each row of a batch, in some partitions of the log.
+
+    Args:
+        batch: the rows.
+        partitions: the partitions.
+        tables: the keys of each partition, by number.
+    """
+    columns = []
+    for partition in partitions:
+        numbers, table = batch.numbers_of(partition), tables[partition]
+        assert numbers is not None
+        assert table is not None
+        # PERF: rows of a key have the same object
+        known = {number: (table.key(number),) for number in np.unique(numbers).tolist()}
+        columns.append([known[number] for number in numbers.tolist()])
+    if len(columns) == 1:
+        return columns[0]
+    return [tuple(key for (key,) in row) for row in zip(*columns, strict=True)]
 
 
 class _Counts:

@@ -14,8 +14,10 @@ import numpy as np
 
 from mtlmon.checking.row_files import RowFiles
 from mtlmon.checking.row_tracking import FoundRows
-from mtlmon.drive.native import RowPlaces
+from mtlmon.drive.native import RowPlaces, VerdictRows
+from mtlmon.streams.named_rows import Names
 from mtlmon.support.snapshot_parts import damaged, joined_parts, split_parts
+from mtlmon.verdicts.arrays import verdict_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -23,10 +25,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from mtlmon.checking.sources import Origins
-    from mtlmon.drive.native import VerdictRows
-    from mtlmon.streams.named_rows import Names
+    from mtlmon.relational.correcting.points import ChangedAnswer
 
-__all__ = ["LateOrigins", "origin_type"]
+__all__ = ["AnswerRows", "LateOrigins", "origin_type"]
 
 # So many rows more than twice those that were left make it worth looking for old ones.
 _SPARE_ROWS = 4096
@@ -54,14 +55,11 @@ class LateOrigins:
         self._places = RowPlaces()
         self._swept = 0
 
-    def of(self, origins: Origins | None) -> NDArray[np.void]:
+    def numbered(self, origins: Origins | None) -> NDArray[np.void]:
         """Return where the rows of a batch come from, as an array of `origin_type()`."""
         assert origins is not None
         found = np.zeros(len(origins.rows), origin_type())
-        found["row"] = origins.rows
-        named = np.array(self.files.numbers_of(origins.files), np.uint32)
-        if len(found):
-            found["file"] = named[0 if origins.file_of is None else origins.file_of]
+        found["row"], found["file"] = origins.rows, self.files.of(origins)
         return found
 
     def add(self, partition: int, names: Names, origins: NDArray[np.void]) -> None:
@@ -120,3 +118,39 @@ class LateOrigins:
             self._places.restore(places, len(self._partition_of), len(files))
         except (ValueError, TypeError):
             raise damaged() from None
+
+
+class AnswerRows(LateOrigins):
+    """Keeps the rows of events for as long as answers of policies with variables can change.
+
+    The log is one trace, and all policies have its time-points. A `PointHistory` tells their names.
+
+    Attributes:
+        dtype: the type of where an event comes from.
+    """
+
+    def __init__(self) -> None:
+        super().__init__([0])
+        self.dtype = origin_type()
+        self._found = FoundRows(np.empty(0, np.uint32), np.empty(0, np.int64))
+
+    def named(self, placed: NDArray[np.void], origins: NDArray[np.void]) -> None:
+        """Take events that have their names now, as `Placements` has them."""
+        if (origins["file"] >= len(self.files.files)).any():
+            # it is behind a forged snapshot
+            raise damaged()
+        self.add(0, Names(placed["time_stamp"], placed["trace"], placed["offset"]), origins)
+
+    def find(self, changes: Sequence[ChangedAnswer]) -> None:
+        """Find the rows of changed answers, for `of`."""
+        names = np.zeros(len(changes), verdict_type())
+        names["time_stamp"] = [one.time_stamp for one in changes]
+        names["offset"] = [one.offset for one in changes]
+        rows = VerdictRows()
+        rows.add(names.view(np.uint8), np.zeros(len(changes), np.uint32), 0)
+        self._found = self.found(rows)
+
+    def of(self, numbers: NDArray[np.uint64]) -> FoundRows:
+        """Return the rows of some of these answers, by their numbers."""
+        places = numbers.astype(np.intp)
+        return FoundRows(self._found.files[places], self._found.rows[places])

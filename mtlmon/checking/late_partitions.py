@@ -210,7 +210,7 @@ class LatePartition:
             if texts is not None:
                 every = (f"{one} {more}" for one, more in zip(every, texts, strict=True))
             contents = self._contents.numbers_of(every, rows.traces, rows.time_stamps)
-        own = None if self._origins is None else self._origins.of(batch.origins)
+        own = None if self._origins is None else self._origins.numbered(batch.origins)
         self._pool.add(self.leader.numbers_of_next(count), rows, own)
         refused, found = self.leader.admit(stamps, contents, numbers, ids, operations)
         self._arrange(found)

@@ -18,14 +18,14 @@ from mtlmon.relational.vacuity import matched_by_policy
 from mtlmon.support.snapshot_parts import damaged, joined_parts, split_parts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Generator, Sequence
 
-    from mtlmon.checking.answer_rows import AnswerRows
+    from mtlmon.arrays.native import KeyTable
     from mtlmon.checking.changes import Change
     from mtlmon.checking.clocks import EndTime
     from mtlmon.checking.conditional_rows import ConditionalRows
     from mtlmon.checking.history_check import ArrivalSource, Bounds
-    from mtlmon.checking.late_key_points import LateKeyPoints
+    from mtlmon.checking.late_origins import AnswerRows
     from mtlmon.checking.sources import EventBatch
     from mtlmon.engine.native import MemoryLimit
     from mtlmon.history.following import Outcome
@@ -75,8 +75,8 @@ class ValuationCheck:
         rows: what `rows_of` has made.
         conditional: set this in `make` if atoms depend on other rows.
         origins: finds the rows of answers; None if they are not wanted.
-        key_points: names time-points among those of their key; set this in `make` if policies have
-            one. It tells `origins` what the history tells.
+        key_tables: set this in `make` if policies have a key: the keys of each partition of the
+            log, by number.
         bytes_beside: how many bytes whoever reads the log holds of the same rows.
     """
 
@@ -96,7 +96,7 @@ class ValuationCheck:
         self.origins: AnswerRows | None = None
         if tracks_rows:
             # PERF: importing Arrow takes longer than small logs
-            from mtlmon.checking.answer_rows import AnswerRows
+            from mtlmon.checking.late_origins import AnswerRows
 
             self.origins = AnswerRows()
         self.policies = tuple(policy for policy in file.policies if policy.is_first_order)
@@ -109,7 +109,7 @@ class ValuationCheck:
         self.position = self.late_count = self.refused_count = 0
         self.revision_count = self.revision = 0
         self.rows: BatchRows | None = None
-        self.key_points: LateKeyPoints | None = None
+        self.key_tables: Sequence[KeyTable | None] = ()
         self.conditional: ConditionalRows | None = None
         self._bounds = bounds
         self._make = make
@@ -136,6 +136,11 @@ class ValuationCheck:
                 self._kept = None
         return self._history
 
+    @property
+    def key_points(self) -> PointHistory | None:
+        """What names time-points among those of their key; None if no policy has one."""
+        return None if self.history.names is None else self.history
+
     def feed(self, batch: EventBatch, source: ArrivalSource) -> Generator[None, None, None]:
         """Check the next events; whenever this yields, there may be changes to take out.
 
@@ -151,13 +156,16 @@ class ValuationCheck:
         if not len(batch.time_stamps):
             return
         history = self.history
+        keys = origins = None
         if self.origins is not None:
             # the changes of the last batch have been taken out
-            self.origins.forget(history.final_below())
-            self.origins.note(batch.origins)
-        if self.key_points is not None:
-            self.key_points.forget(history.final_below())
-            self.key_points.note(batch)
+            self.origins.forget(lambda _: np.array([history.final_below()], np.int64))
+            origins = self.origins.numbered(batch.origins)
+        if history.names is not None:
+            # PERF: most policies have no key
+            from mtlmon.checking.key_points import keys_of_rows
+
+            keys = keys_of_rows(batch, history.names.used, self.key_tables)
         if self.rows is not None:
             self.rows.load(batch)
             while self.rows.read():
@@ -166,8 +174,7 @@ class ValuationCheck:
             self.conditional.note(batch, history.arrivals)
         self.revision += 1
         operations, ids = batch.corrections or (None, None)
-        keys = None if self.key_points is None else self.key_points.next
-        refused = history.push(ids, operations, keys)
+        refused = history.push(ids, operations, keys, origins)
         self._count(batch, refused)
         if len(refused):
             self.refused_count += len(refused)
@@ -203,7 +210,6 @@ class ValuationCheck:
             self._found.append(Bound(bound))
         of_rows = 0 if self.origins is None else self.origins.held_bytes
         of_rows += 0 if self.conditional is None else self.conditional.byte_count
-        of_rows += 0 if self.key_points is None else self.key_points.held_bytes
         self.memory.note(self._category, history.byte_count + of_rows + self.bytes_beside)
         self.memory.check()
 
@@ -269,8 +275,6 @@ class ValuationCheck:
             rows = b"" if self.rows is None else self.rows.snapshot()
             origins = b"" if self.origins is None else self.origins.snapshot()
             parts += [self._history.snapshot(), rows, origins]
-            if self.key_points is not None:
-                parts.append(self.key_points.snapshot())
         return joined_parts(parts)
 
     def restore(self, snapshot: bytes) -> None:
@@ -300,10 +304,7 @@ class ValuationCheck:
 
     def _resume(self, history: PointHistory, snapshot: bytes) -> None:
         try:
-            _, saved, rows, origins, *names = split_parts(snapshot)
-            if self.key_points is not None:
-                (kept,) = names
-                self.key_points.restore(kept)
+            _, saved, rows, origins = split_parts(snapshot)
         except ValueError:
             raise damaged() from None
         history.restore(saved)

@@ -71,12 +71,7 @@ class PointRows:
         """
         if not len(origins.rows):
             return
-        named = np.array(self.files.numbers_of(origins.files), np.uint32)
-        if origins.file_of is None:
-            files = np.full(len(origins.rows), named[0], np.uint32)
-        else:
-            files = named[origins.file_of]
-        rows = np.array(origins.rows, np.int64)
+        files, rows = self.files.of(origins), np.array(origins.rows, np.int64)
         if self._by_stamp:
             assert time_stamps is not None
             before = time_stamps[0] - 1 if self._last is None else self._last

@@ -10,6 +10,11 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from mtlmon.checking.sources import Origins
+
 __all__ = ["RowFile", "RowFiles", "RowPlace"]
 
 
@@ -69,6 +74,17 @@ class RowFiles:
     def numbers_of(self, files: Iterable[RowFile]) -> list[int]:
         """Return the numbers of several files."""
         return [self.number_of(file) for file in files]
+
+    def of(self, origins: Origins) -> NDArray[np.uint32]:
+        """Return the number of the file of each row."""
+        # PERF: text logs need no numpy, unless their rows are wanted
+        import numpy as np
+
+        numbers = np.array(self.numbers_of(origins.files), np.uint32)
+        if origins.file_of is None:
+            return np.repeat(numbers[:1], len(origins.rows))
+        found: NDArray[np.uint32] = numbers[origins.file_of]
+        return found
 
     @property
     def names(self) -> list[str | None]:

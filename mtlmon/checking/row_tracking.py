@@ -121,11 +121,7 @@ class RowTracker:
             return
         origins = batch.origins
         assert origins is not None
-        named = np.array(self.files.numbers_of(origins.files), np.uint32)
-        if origins.file_of is None:
-            files = np.full(end - first, named[0], np.uint32)
-        else:
-            files = named[origins.file_of[first:end]]
+        files = self.files.of(origins)[first:end]
         numbers = np.ascontiguousarray(origins.rows[first:end], np.int64)
         for policy, (partition, clock) in enumerate(
             zip(self._partition_of, self._clocks, strict=True)

@@ -103,7 +103,7 @@ class AnswerLines:
         from mtlmon.relational.output.changed_lines import ChangedAnswerLines
 
         made, times = self.check.history.plan, iso_times(self.options, self.source.times)
-        return ChangedAnswerLines(made, times, self.key_columns, self.check.key_points)
+        return ChangedAnswerLines(made, times, self.key_columns)
 
     def __call__(self, row: ChangedAnswers) -> bytes:
         tails = None
@@ -111,7 +111,7 @@ class AnswerLines:
             origins.find(row.changes)
             numbers = np.arange(len(row.changes), dtype=np.uint64)
             tails = row_endings(origins.of(numbers), origins.files)
-        return b"".join(self.lines.lines(row.changes, tails))
+        return b"".join(self.lines.lines(self.check.history.renamed(row.changes), tails))
 
 
 class ChangesOutput:
@@ -142,8 +142,7 @@ class ChangesOutput:
 
         answers = self.check.answers
         made = None if answers is None else answers.history.plan
-        names = None if answers is None else answers.key_points
-        table = ChangeTable(self.columns(), self.options.judging.verdicts, made, names)
+        table = ChangeTable(self.columns(), self.options.judging.verdicts, made)
         table.know(self.bounds)
         output: RowOutput[Sequence[Change]] = answer_output(table, self.options.output)
         continue_table(output, self.size, self.options)
@@ -184,11 +183,15 @@ class ChangesOutput:
 
     def put(self, rows: Sequence[Change]) -> None:
         """Write changes and bounds."""
-        origins = None if self.check.answers is None else self.check.answers.origins
+        answers = self.check.answers
         for row in rows:
-            if isinstance(row, ChangedAnswers) and origins is not None:
-                origins.find(row.changes)
-            self.output.put([row])
+            if isinstance(row, ChangedAnswers) and answers is not None:
+                if answers.origins is not None:
+                    answers.origins.find(row.changes)
+                renamed = answers.history.renamed(row.changes)
+                self.output.put([row._replace(changes=renamed)])
+            else:
+                self.output.put([row])
         self.writer.write(self.output.writer.take())
 
     def close(self) -> None:

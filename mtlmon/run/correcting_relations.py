@@ -303,14 +303,14 @@ class LateRelations:
     def history_for(self, bounds: Bounds) -> PointHistory:
         """Return the history of the log, given how late events may be."""
         check, log, judging = self.check, self.options.log, self.options.judging
-        made, conditions = self.made, self.conditions
+        made, conditions, names = self.made, self.conditions, None
         if (traces := self.traces) is not None:
             assert not isinstance(self.source, TextLog)
             self.engine = self.engine_for(self.source.schema, self.source.looked_up)
             made = self.engine.plan
             conditions = self.conditions_of(traces)
             if traces.has_keys and log.time_points == "row":
-                check.key_points = traces.late_names(made, self.source.key_tables, check.origins)
+                names, check.key_tables = traces.late_names(), self.source.key_tables
         equality = log.op is not None and log.id is None
         outcome = Outcome() if notes_outcome(self.options) else None
         conditional: list[int] = []
@@ -349,7 +349,8 @@ class LateRelations:
             wants_holding=judging.given_verdicts in ("all", "boolean"),
             keeps_found=judging.given_verdicts == "first",
             prepare=lambda engine: prepared(self.options, engine),
-            listener=check.key_points or check.origins,
+            names=names,
+            rows=check.origins,
             admission=check.conditional,
             outcome=outcome,
             conditional=conditional,

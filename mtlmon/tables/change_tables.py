@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from mtlmon.checking.changes import Change, PolicyChanges
-    from mtlmon.relational.output.changed_lines import KeyNames
     from mtlmon.relational.plan import Plan
     from mtlmon.tables.answer_table import AnswerTable
 
@@ -52,20 +51,12 @@ class ChangeTable:
         answers: creates the other columns; its key columns differ from `CHANGE_COLUMNS`.
         selection: the verdicts to write, one of `mtlmon.checking.changes.KINDS_OF`.
         made: the plan of the policies with variables; None if there are none.
-        key_names: as for `answer_block`.
     """
 
-    def __init__(
-        self,
-        answers: AnswerTable,
-        selection: str,
-        made: Plan | None = None,
-        key_names: KeyNames | None = None,
-    ) -> None:
+    def __init__(self, answers: AnswerTable, selection: str, made: Plan | None = None) -> None:
         self._answers = answers
         self._selection = selection
         self._plan = made
-        self._key_names = key_names
         # by policy and key; None and None for all
         self._final: dict[tuple[int | None, int | None], int] = {}
 
@@ -94,7 +85,7 @@ class ChangeTable:
     def _of_answers(self, rows: ChangedAnswers) -> Iterator[pa.RecordBatch]:
         assert self._plan is not None
         first = 0
-        for batch in self._answers.batches(answer_block(self._plan, rows.changes, self._key_names)):
+        for batch in self._answers.batches(answer_block(self._plan, rows.changes)):
             some = rows.changes[first : first + batch.num_rows]
             first += batch.num_rows
             operations = pa.array(["delete" if one.change == GONE else "insert" for one in some])

@@ -14,10 +14,8 @@ if TYPE_CHECKING:
 
     from mtlmon.arrays.native import KeyTable
     from mtlmon.checking.key_points import KeyPoints
-    from mtlmon.checking.late_key_points import LateKeyPoints
     from mtlmon.policy import PolicyFile
     from mtlmon.policy.predicates.time_points import When
-    from mtlmon.relational.correcting.points import NameListener
     from mtlmon.relational.native import PointBlock
     from mtlmon.relational.plan import Plan
     from mtlmon.tables.events import TableEvents
@@ -96,19 +94,9 @@ class RelationTraces:
         atoms = table_atoms(made, self._shown, conditional, self._of_atoms, computed)
         return RelationRows(atoms, points, made.texts, partition=self.whole)
 
-    def late_names(
-        self, made: Plan, tables: Sequence[KeyTable | None], listener: NameListener | None
-    ) -> LateKeyPoints:
-        """Return what names time-points of keys where rows may come late.
-
-        Args:
-            made: the plan of the policies.
-            tables: the keys of each partition of the log, by number.
-            listener: as for `LateKeyPoints`.
-        """
-        from mtlmon.checking.late_key_points import LateKeyPoints
-
-        return LateKeyPoints(made, KeyNames(self._of_policies), tables, listener)
+    def late_names(self) -> KeyNames[int]:
+        """Return what names time-points of keys where rows may come late, by partitions."""
+        return KeyNames(self._of_policies)
 
     def rows(
         self,

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 from array import array
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from mtlmon.errors import MtlmonError, SnapshotError
 from mtlmon.history.following import IS_REMOVED, LeadingHistory, taken_back
 from mtlmon.policy.predicates.integers import LARGEST
-from mtlmon.relational.cells import from_cell, restore_texts
+from mtlmon.relational.cells import from_cell, number_text, restore_texts
 from mtlmon.relational.correcting.admission import EventAdmission
 from mtlmon.relational.correcting.chunks import ChunkedPoints, Counts, Timed
 from mtlmon.relational.delays import decision_delays
+from mtlmon.relational.key_names import read_key
 from mtlmon.relational.native import (
     AnswerBlock,
     PointBlock,
@@ -26,7 +27,7 @@ from mtlmon.relational.native import (
     require_texts,
 )
 from mtlmon.relational.plan import cell_kind
-from mtlmon.relational.running import HOLDS
+from mtlmon.relational.running import HOLDS, HOLDS_FOR
 from mtlmon.support.snapshot_parts import damaged, joined_parts, split_parts
 
 if TYPE_CHECKING:
@@ -38,20 +39,19 @@ if TYPE_CHECKING:
     from mtlmon.history.following import Outcome
     from mtlmon.relational.correcting.admission import Admission, Admitted
     from mtlmon.relational.correcting.chunks import Name, Row
+    from mtlmon.relational.key_names import Key, KeyNames
     from mtlmon.relational.plan import Plan
     from mtlmon.relational.slicing.engine import Engine, SlicedEngine
 
-    class NameListener(Protocol):
+    class RowListener(Protocol):
         """Is told which names events get."""
 
-        def come(self, numbers: NDArray[np.uint64], /) -> None:
-            """Rows come, which have these numbers."""
+        @property
+        def dtype(self) -> np.dtype[np.void]:
+            """The type of where an event comes from."""
 
-        def named(self, placed: NDArray[np.void], /) -> None:
-            """Some of them have their names now, as `Placements` has them."""
-
-        def keep(self, numbers: NDArray[np.uint64], /) -> None:
-            """Those with other numbers get no names any more."""
+        def named(self, placed: NDArray[np.void], origins: NDArray[np.void], /) -> None:
+            """Take events that have their names now, as `Placements` has them."""
 
 
 __all__ = ["AGAIN", "GONE", "NEW", "ChangedAnswer", "PointHistory"]
@@ -63,6 +63,7 @@ _LAST_KIND = 2
 
 # The pool is made smaller when it has so many more time-points than wait.
 _SPARE_POINTS = 4096
+_KEYS_BYTES = 300
 
 
 class ChangedAnswer(NamedTuple):
@@ -101,7 +102,8 @@ class PointHistory:
         wants_holding: whether time-points without violations are answered.
         keeps_found: whether `found_at` is asked for violations and matches.
         prepare: is called with each engine that is made.
-        listener: is told which names events get; None if nobody asks.
+        names: names time-points among those of their key; None if no policy has one.
+        rows: is told which names events get; None if nobody asks.
         admission: finds which events there are, by the lateness and the others; None for one that
             lets all of their rows count.
         outcome: then notes which rows are events; None if nobody asks.
@@ -112,6 +114,7 @@ class PointHistory:
 
     Attributes:
         plan: as given.
+        names: as given.
         by_stamp: as given.
         conditional: as given.
         arrivals: gets the next time-points.
@@ -132,7 +135,8 @@ class PointHistory:
         wants_holding: bool = False,
         keeps_found: bool = False,
         prepare: Callable[[Engine], None] = lambda _: None,
-        listener: NameListener | None = None,
+        names: KeyNames[Any] | None = None,
+        rows: RowListener | None = None,
         admission: Admission | None = None,
         outcome: Outcome | None = None,
         conditional: Sequence[int] = (),
@@ -142,7 +146,8 @@ class PointHistory:
     ) -> None:
         self.plan = made
         self._slices = slices
-        self._listener = listener
+        self.names = names
+        self._rows = rows
         self._equality = equality
         self._corrects = corrects or equality
         self.by_stamp = by_stamp
@@ -161,6 +166,9 @@ class PointHistory:
         # the events that have no names yet, by their numbers among all rows
         self._pool = self._block()
         self._pooled = np.empty(0, np.uint64)
+        # their keys, and where they come from
+        self._keys: list[Sequence[Key]] = []
+        self._origins = np.empty(0, None if rows is None else rows.dtype)
         self.chunked = ChunkedPoints(
             self._engine,
             self._block,
@@ -176,6 +184,8 @@ class PointHistory:
         self._keeps_found = keeps_found
         self._found: dict[Row, None] = {}
         self._final = 0
+        # a time below which no answer is given again, nor asked for
+        self._asked_from = 0
         self._has_late = any(query.late is not None for query in made.queries) or bool(made.closed)
         delays = decision_delays(made)
         known = [delay for delay in delays if delay is not None]
@@ -212,7 +222,8 @@ class PointHistory:
         self,
         ids: Sequence[Hashable] | None = None,
         operations: NDArray[np.uint8] | None = None,
-        keys: Sequence[object] | None = None,
+        keys: Sequence[Sequence[Key]] | None = None,
+        origins: NDArray[np.void] | None = None,
     ) -> NDArray[np.int64]:
         """Take the time-points of `arrivals` in; `changes` says what that changes.
 
@@ -221,6 +232,7 @@ class PointHistory:
             operations: the number of what each row does, or None if all insert.
             keys: the keys of each; only events whose keys are the same can be equal. None if
                 policies have none.
+            origins: where each comes from, if `rows` asks.
 
         Returns:
             The indices of those that come too late.
@@ -238,8 +250,13 @@ class PointHistory:
         self.arrivals.drop(len(stamps))
         numbers = self.leader.numbers_of_next(len(stamps))
         self._pooled = np.concatenate([self._pooled, numbers])
-        if self._listener is not None:
-            self._listener.come(numbers)
+        if keys is not None:
+            assert self.names is not None
+            # the changes of the last batch have been taken out
+            self.names.forget(self._asked_from)
+            self._keys += keys
+        if origins is not None:
+            self._origins = np.concatenate([self._origins, origins])
         refused, admitted = self._admission.admit(stamps, texts, ids, operations)
         self._take(admitted)
         return refused
@@ -295,8 +312,8 @@ class PointHistory:
         found = admitted.found
         placed = np.concatenate([one.placed for one, _ in found])
         withdrawn = np.concatenate([one.withdrawn for one, _ in found])
-        if self._listener is not None:
-            self._listener.named(placed)
+        places = np.searchsorted(self._pooled, placed["number"])
+        self._name(placed, places)
         flags = placed["flags"].astype(np.uint8)
         if len(withdrawn):
             withdrawn = taken_back(placed, withdrawn, flags)
@@ -307,8 +324,7 @@ class PointHistory:
         held = admitted.held
         if held is None:
             held = np.empty((len(placed), len(self.conditional)), np.bool_)
-        placed, held = placed[order], held[order]
-        places = np.searchsorted(self._pooled, placed["number"])
+        placed, places, held = placed[order], places[order], held[order]
         for _, passed in found:
             if passed is not None:
                 self.chunked.pass_time(passed[0])
@@ -323,17 +339,31 @@ class PointHistory:
         self._clear_pool()
         self._forget_texts()
 
+    def _name(self, placed: NDArray[np.void], places: NDArray[np.intp]) -> None:
+        """Let events have their names, whose places in the pool are given."""
+        if self._rows is not None:
+            self._rows.named(placed, self._origins[places])
+        if self.names is None:
+            return
+        columns = placed["time_stamp"].tolist(), placed["offset"].tolist(), places.tolist()
+        for time_stamp, offset, place in zip(*columns, strict=True):
+            if not self._keys[place]:
+                # it is behind a forged snapshot
+                raise damaged()
+            self.names.add(time_stamp, offset, self._keys[place])
+
     def _clear_pool(self) -> None:
         waiting = self.leader.waiting
         if waiting and len(self._pooled) <= 2 * waiting + _SPARE_POINTS:
             return
-        numbers = self.leader.waiting_numbers()
-        if self._listener is not None:
-            self._listener.keep(numbers)
-        kept = np.flatnonzero(np.isin(self._pooled, numbers))
+        kept = np.flatnonzero(np.isin(self._pooled, self.leader.waiting_numbers()))
         block = self._block()
         choose_points(block, self._pool, kept.astype(np.uint32))
         self._pool, self._pooled = block, self._pooled[kept]
+        if self.names is not None:
+            self._keys = [self._keys[place] for place in kept.tolist()]
+        if self._rows is not None:
+            self._origins = self._origins[kept]
 
     # ---- what has changed ------------------------------------------------------------------
 
@@ -353,6 +383,29 @@ class PointHistory:
         changed.sort(key=lambda one: (one.policy, one.time_stamp, one.offset, one.change != GONE))
         self._forget()
         return changed
+
+    def renamed(self, changes: Sequence[ChangedAnswer]) -> Sequence[ChangedAnswer]:
+        """Return answers with the names of time-points among those of the policy's key."""
+        if self.names is None:
+            return changes
+        found = []
+        for one in changes:
+            keys = self.names.at(one.policy, one.time_stamp, one.offset)
+            if keys is None:
+                found.append(one)
+                continue
+            policy = self.plan.named_policies[one.policy]
+            if len(keys) != 1 or any(len(key) != len(policy.key) for key in keys):
+                # it is behind a forged snapshot
+                raise damaged()
+            ((key, offset),) = keys.items()
+            answer = one._replace(offset=offset)
+            if one.kind == HOLDS:
+                cells = [number_text(self.plan.texts, text) for text in key]
+                cells += [0] * (len(policy.variables) - len(cells))
+                answer = answer._replace(kind=HOLDS_FOR, cells=tuple(cells))
+            found.append(answer)
+        return found
 
     def latest(self) -> list[ChangedAnswer]:
         """Return all answers as they are now, without those that are forgotten."""
@@ -398,8 +451,10 @@ class PointHistory:
             return
         final = self.final_below()
         forgotten = self.chunked.forget(bound)
+        self._asked_from = self.chunked.emitted_from
         if self._keeps_found:
             first = min(final, self.emitted_below)
+            self._asked_from = min(self._asked_from, first)
             every = [*self._found, *forgotten]
             self._found = dict.fromkeys(row for row in every if row[3] != HOLDS and row[1] >= first)
         if any(row[1] < final for row in self._withdrawn):
@@ -466,6 +521,9 @@ class PointHistory:
                 held.held.tobytes(),
                 points_as_bytes(self._pool),
                 self._pooled.tobytes(),
+                json.dumps(self._keys).encode(),
+                self._origins.tobytes(),
+                b"" if self.names is None else self.names.snapshot(),
             ]
         )
 
@@ -477,7 +535,7 @@ class PointHistory:
         """
         try:
             text, admitted, texts, state, *blobs = split_parts(snapshot)
-            points, stamps, offsets, conditional, pool, pooled = blobs
+            points, stamps, offsets, conditional, pool, pooled, keys, origins, names = blobs
             head = json.loads(text)
             if head["plan"] != self.plan.digest().hex():
                 raise SnapshotError("the snapshot is of other policies")
@@ -488,6 +546,7 @@ class PointHistory:
             points_of_bytes(block, points)
             points_of_bytes(self._pool, pool)
             self._pooled = np.frombuffer(pooled, np.uint64)
+            self._restore_names(keys, origins, names)
             times = np.frombuffer(stamps, np.int64)
             places = np.arange(len(times), dtype=np.uint32)
             marks = np.frombuffer(conditional, np.bool_)
@@ -536,6 +595,24 @@ class PointHistory:
         except (MtlmonError, ValueError, LookupError, TypeError, AttributeError, OverflowError):
             raise damaged() from None
 
+    def _restore_names(self, keys: bytes, origins: bytes, names: bytes) -> None:
+        """Go on with what belongs to events that have no names yet, and with the names of others.
+
+        Raises:
+            SnapshotError, ValueError, TypeError: the bytes are damaged.
+        """
+        if self.names is not None:
+            self.names.restore(names)
+            self._keys = [[read_key(key) for key in one] for one in json.loads(keys)]
+            if len(self._keys) != len(self._pooled) or any(
+                len(one) not in (0, len(self.names.used)) for one in self._keys
+            ):
+                raise damaged()
+        if self._rows is not None:
+            self._origins = np.frombuffer(origins, self._rows.dtype)
+            if len(self._origins) != len(self._pooled):
+                raise damaged()
+
     def _has_pooled_waiting(self) -> bool:
         """Whether the events that wait are in the pool, with their times."""
         numbers = self.leader.waiting_numbers()
@@ -576,8 +653,9 @@ class PointHistory:
     @property
     def byte_count(self) -> int:
         """The number of bytes that events, states and answers take, about."""
-        of_texts: int = self.plan.texts.memory
-        return self.leader.counter("held_bytes") + self.chunked.byte_count + of_texts
+        held: int = self.plan.texts.memory + self._origins.nbytes + _KEYS_BYTES * len(self._keys)
+        held += 0 if self.names is None else self.names.held_bytes
+        return self.leader.counter("held_bytes") + self.chunked.byte_count + held
 
 
 def reach_of(made: Plan) -> tuple[int, int] | None:

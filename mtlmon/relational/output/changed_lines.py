@@ -28,11 +28,6 @@ if TYPE_CHECKING:
         def texts(self, time_stamps: Iterable[int]) -> list[str]: ...
         def lines(self, lines: bytes, fields: int) -> bytes: ...
 
-    class KeyNames(Protocol):
-        """Names time-points among those of their key."""
-
-        def renamed(self, changes: Iterable[ChangedAnswer]) -> list[ChangedAnswer]: ...
-
 
 __all__ = ["ChangedAnswerLines", "answer_block"]
 
@@ -40,19 +35,8 @@ _MARKS = (b"", b"!", b"!x")
 """What the last field of a line begins with, for NEW, AGAIN and GONE."""
 
 
-def answer_block(
-    made: Plan, changes: Iterable[ChangedAnswer], names: KeyNames | None = None
-) -> AnswerBlock:
-    """Return changed answers as answers, whose time-points have their numbers among these.
-
-    Args:
-        made: the plan of the policies.
-        changes: the changed answers.
-        names: gives time-points the names that they have among those of their key; None if no
-            policy has one.
-    """
-    if names is not None:
-        changes = names.renamed(changes)
+def answer_block(made: Plan, changes: Iterable[ChangedAnswer]) -> AnswerBlock:
+    """Return changed answers as answers, whose time-points have their numbers among these."""
     block = AnswerBlock(array("I", [len(one.variables) for one in made.named_policies]))
     for number, one in enumerate(changes):
         block.add(one.policy, one.kind, one.time_stamp, one.offset, number, one.cells)
@@ -66,7 +50,6 @@ class ChangedAnswerLines:
         made: the plan of the policies.
         times: writes times in place of time-stamps; None for time-stamps.
         key_columns: the columns of keys that lines have; by default, those of the policies.
-        key_names: as for `answer_block`.
     """
 
     def __init__(
@@ -74,9 +57,7 @@ class ChangedAnswerLines:
         made: Plan,
         times: LineTimes | None = None,
         key_columns: Sequence[str] | None = None,
-        key_names: KeyNames | None = None,
     ) -> None:
-        self._key_names = key_names
         self._plan = made
         self._times = times
         names = [one.name for one in made.named_policies]
@@ -99,7 +80,7 @@ class ChangedAnswerLines:
             changes: the changes.
             tails: what each line ends with, before its line feed; None for nothing.
         """
-        self._lines.put(answer_block(self._plan, changes, self._key_names), tails)
+        self._lines.put(answer_block(self._plan, changes), tails)
         text = bytes(self._lines.writer.take())
         if self._times is not None:
             text = self._times.lines(text, self._fields)
