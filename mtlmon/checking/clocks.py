@@ -8,21 +8,30 @@ from mtlmon.engine.native import clock_at_end
 from mtlmon.errors import MtlmonError
 from mtlmon.policy.definitions import Clock
 from mtlmon.support.refusals import refused
+from mtlmon.syntax.durations import Duration
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from mtlmon.policy import Policy
-    from mtlmon.policy.predicates.time_points import Changes
+    from mtlmon.policy.predicates.time_points import When
 
     EndTime = int | Literal["last", "inf"] | None
 
 __all__ = [
+    "atoms_of_partitions",
+    "atoms_read",
     "clock_of",
     "end_time_of_all",
     "period_of",
     "refuse_waiting",
     "tick_period",
-    "ticks_of",
+    "when_of",
 ]
+
+
+# Stands for rows among the periods of ticks.
+_ROWS = 0
 
 
 def clock_of(policy: Policy) -> Clock | None:
@@ -46,12 +55,44 @@ def period_of(clock: Clock | None) -> int | None:
     return period if isinstance(period, int) else None
 
 
-def ticks_of(clock: Clock | None) -> int | Changes | None:
-    """Return the period of a policy's ticks, or the changes that they are; None if it has none."""
-    from mtlmon.policy.predicates.time_points import Changes
-
+def when_of(clock: Clock | None) -> When:
+    """Return at which rows or ticks a policy has time-points; rows that do not wait are 0."""
     period = None if clock is None else clock.period
-    return period if isinstance(period, int | Changes) else None
+    assert not isinstance(period, Duration)
+    return _ROWS if period is None else period
+
+
+def atoms_read(own_atoms: Iterable[Iterable[str]], policies: Iterable[Policy]) -> list[list[str]]:
+    """Return the atoms that monitors read.
+
+    Those on which no verdict depends, as in `p OR true`, are among them: rows wait for what their
+    policy reads, and explanations show it.
+
+    Args:
+        own_atoms: for each monitor, the atoms on which its verdicts depend.
+        policies: the policies of the first monitors.
+    """
+    found = [list(names) for names in own_atoms]
+    for names, policy in zip(found, policies, strict=False):
+        names.extend(policy.formula.atoms)
+    return found
+
+
+def atoms_of_partitions(
+    count: int, monitors: Iterable[tuple[int, Clock | None, Iterable[str]]]
+) -> list[dict[When, list[str]]]:
+    """Return the atoms that are needed of each partition: at rows under 0, at ticks by period.
+
+    Args:
+        count: how many partitions there are.
+        monitors: the number of the partition of each monitor, its time-points, and its atoms.
+    """
+    atoms: list[dict[When, dict[str, None]]] = [{} for _ in range(count)]
+    for partition, clock, names in monitors:
+        chosen_by = [] if clock is None or clock.atom is None else [clock.atom]
+        needed = atoms[partition].setdefault(when_of(clock), {})
+        needed.update(dict.fromkeys([*names, *chosen_by]))
+    return [{when: list(some) for when, some in one.items()} for one in atoms]
 
 
 def tick_period(clock: Clock | None) -> int | None:

@@ -18,21 +18,24 @@ import numpy as np
 
 from mtlmon.checking.changes import Bound, PolicyChanges
 from mtlmon.checking.check_snapshots import opened, sealed
-from mtlmon.checking.clocks import clock_of, end_time_of_all, ticks_of
-from mtlmon.checking.late_events import LateEvents
+from mtlmon.checking.clocks import (
+    atoms_of_partitions,
+    atoms_read,
+    clock_of,
+    end_time_of_all,
+    when_of,
+)
+from mtlmon.checking.late_events import LateCheck
 from mtlmon.checking.late_origins import LateOrigins
 from mtlmon.checking.partitions import partitions_of
 from mtlmon.checking.triggered import Companions
 from mtlmon.engine.memory_limit import formula_bytes
 from mtlmon.engine.native import Session
-from mtlmon.errors import EventError
 from mtlmon.history.following import FollowingHistory, NumberedHistory, Outcome
-from mtlmon.history.operations import INSERT, RETRACT
 from mtlmon.policy.limits import PolicyCounts, tallies_of
 from mtlmon.policy.past_formulas import future_operator
 from mtlmon.policy.predicates.integers import LARGEST
 from mtlmon.policy.predicates.time_points import Changes as ChangesOf
-from mtlmon.policy.predicates.time_points import Waiting
 from mtlmon.support.snapshot_parts import damaged, joined_parts, split_parts
 from mtlmon.verdicts.arrays import EQUIVALENT, FALSE, TRUE
 
@@ -42,7 +45,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from mtlmon.checking.changes import Change
     from mtlmon.checking.clocks import EndTime
     from mtlmon.checking.late_messages import LateMessages
     from mtlmon.checking.late_partitions import LatePartition
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
     from mtlmon.engine.native import MemoryLimit
     from mtlmon.history.changes import Changes
     from mtlmon.policy import Policy
+    from mtlmon.policy.definitions import Clock
     from mtlmon.policy.limits import Tally, Triggered
     from mtlmon.policy.predicates.time_points import When
     from mtlmon.relations.revised import Changed, RevisedRelations
@@ -80,7 +83,7 @@ class Bounds(NamedTuple):
     wait: int
 
 
-class HistoryCheck:
+class HistoryCheck(LateCheck):
     """Checks several policies on a log, in one pass, with a history for each of them.
 
     After every batch, verdicts are those of a `LogCheck` for the events so far in the order of
@@ -103,21 +106,12 @@ class HistoryCheck:
         notes_outcome: whether to note which rows count, for `left_out`.
 
     Attributes:
-        policies: as given.
         partitions: how the policies divide the log into traces.
-        position: the number of events that have been read, also of those that are refused.
-        late_count: the number of events that were taken in below the largest time-stamp so far, or
-            below that of a key if these have their own time.
-        refused_count: the number of events that came too late for some policy.
-        revision_count: how often a verdict was changed or withdrawn.
-        revision: the number of batches with events.
-        memory: as given.
         origins: finds the rows of verdicts; None if they are not wanted.
         streams: set this before the first events if atoms depend on other rows: computes them.
         inputs: then the function that returns the columns that streams read of a batch.
         relations: the relations of the log's rows in which atoms look values up; there is one time
             for all keys then.
-        bytes_beside: how many bytes whoever reads the log holds of the same rows.
         messages: the messages of violations, if they are made; see `make_messages`.
         clocks: for each policy, its time-points; None if all are on all rows.
         emitted_below: the bound that whoever takes changes has emitted, if it is not that of the
@@ -126,7 +120,6 @@ class HistoryCheck:
 
     emitted_below = LARGEST
 
-    bytes_beside = 0
     messages: LateMessages | None = None
 
     relations: RevisedRelations | None = None
@@ -151,32 +144,24 @@ class HistoryCheck:
         tracks_rows: bool = False,
         notes_outcome: bool = False,
     ) -> None:
-        self.policies = tuple(policies)
-        keys = (policy.key for policy in self.policies)
+        keys = (policy.key for policy in policies)
         self.partitions = partitions_of(keys, key)
-        self.memory = memory
-        self._bounds = bounds
-        self._clock: Literal["all", "key"] = clock
+        count = len(self.partitions.columns)
+        super().__init__(policies, bounds, memory, unmatched, clock, count)
         self._bdd = bdd
         self._equality = equality
-        self._unmatched = unmatched
         self._notes_outcome = notes_outcome
         owners = self.partitions.of_policies
         self._companions = Companions(self.policies if counts_triggered else ())
         self._sessions = [Session(policy.formula, mode, bdd=bdd) for policy in self.policies]
         self._partition_of = list(owners)
-        # the atoms that choose time-points; None where all rows are, or ticks of a period
-        self.clocks = clocks = [clock_of(policy) for policy in self.policies]
-        self._periods = [ticks_of(clock) for clock in clocks]
-        with_rows = zip(owners, self._periods, strict=True)
-        of_rows = [own if period is None else None for own, period in with_rows]
+        # for each session its time-points; of a policy, None if all rows are
+        self._clocks = [clock_of(policy) for policy in self.policies]
+        self.clocks = list(self._clocks)
+        with_rows = zip(owners, self._clocks, strict=True)
+        # ticks have none
+        of_rows = [None if one is not None and one.has_ticks else own for own, one in with_rows]
         self.origins = LateOrigins(of_rows) if tracks_rows else None
-        # the later values that rows wait for
-        self._waits = [
-            clock.period if clock is not None and isinstance(clock.period, Waiting) else None
-            for clock in clocks
-        ]
-        self._chosen_by = [None if clock is None else clock.atom for clock in clocks]
         # Equivalences say nothing about how many time-points are false, so where that matters they
         # are counted by histories in which there are none: by policy, the number of its counter.
         self._counters: list[int | None] = []
@@ -195,17 +180,6 @@ class HistoryCheck:
         self._late_partitions: dict[int, LatePartition] = {}
         # for each history, how many time-points are now true, false and equivalent
         self._now = np.zeros((len(self._sessions), 4), np.int64)
-        self._found: list[Change] = []
-        self.position = 0
-        self.late_count = 0
-        self.refused_count = 0
-        self.revision_count = 0
-        self.revision = 0
-        self._lengths = Bounds(0, 0)
-        # the time of the log, or those of the keys of each partition
-        count = 1 if clock == "all" else len(self.partitions.columns)
-        self._late = [LateEvents() for _ in range(count)]
-        self._emitted = 0
         self._emitted_of_keys: dict[tuple[int, int], int] = {}
         self._since_measured = 0
         self._held = 0
@@ -213,9 +187,7 @@ class HistoryCheck:
     def _add_counter(self, policy: Policy, owner: int) -> None:
         self._sessions.append(Session(policy.formula, "naive", bdd=self._bdd))
         self._partition_of.append(self.partitions.of_policies[owner])
-        self._chosen_by.append(self._chosen_by[owner])
-        self._periods.append(self._periods[owner])
-        self._waits.append(self._waits[owner])
+        self._clocks.append(self._clocks[owner])
 
     def make_messages(self) -> None:
         """Make the messages of violations from the first events on.
@@ -225,43 +197,30 @@ class HistoryCheck:
         # PERF: importing Arrow takes longer than small logs
         from mtlmon.checking.late_messages import LateMessages
 
-        when = [self._when(number) for number in range(len(self.policies))]
+        when = [when_of(clock) for clock in self.clocks]
         self.messages = LateMessages(self.policies, self.partitions.of_policies, when)
-
-    def _when(self, number: int) -> When:
-        """At which rows or ticks a session has time-points."""
-        return self._periods[number] or self._waits[number] or 0
 
     @property
     def atoms(self) -> tuple[str, ...]:
         """The atoms that the policies need, in order of first occurrence."""
-        names = (name for some in self.atoms_of_partitions for name in some[0])
+        names = (name for some in self.atoms_of_partitions for name in some.get(0, ()))
         return tuple(dict.fromkeys(names))
 
     @property
     def atoms_of_partitions(self) -> list[dict[When, list[str]]]:
         """For each partition, the atoms of its policies: at rows under 0, at ticks by period."""
-        atoms: list[dict[When, dict[str, None]]] = [{0: {}} for _ in self.partitions.columns]
-        for number, partition in enumerate(self._partition_of):
-            needed = atoms[partition].setdefault(self._when(number), {})
-            needed.update(dict.fromkeys(self._atoms_of(number)))
-        return [{when: list(some) for when, some in one.items()} for one in atoms]
+        return atoms_of_partitions(len(self.partitions.columns), self._reading)
+
+    @property
+    def _reading(self) -> list[tuple[int, Clock | None, list[str]]]:
+        """For each session its partition, time-points and atoms."""
+        names = atoms_read((session.atoms for session in self._sessions), self.policies)
+        return list(zip(self._partition_of, self._clocks, names, strict=True))
 
     @property
     def _computed(self) -> list[str]:
         """The atoms that depend on other rows."""
         return [] if self.streams is None else sorted(self.streams.names)
-
-    def _atoms_of(self, number: int) -> list[str]:
-        """The atoms of a session, and the one that chooses its time-points.
-
-        Those on which no verdict depends, as in `p OR true`, are among them: rows wait for what
-        their policy reads.
-        """
-        chosen_by = self._chosen_by[number]
-        written = [name for one in self.policies[number : number + 1] for name in one.formula.atoms]
-        names = dict.fromkeys([*self._sessions[number].atoms, *written])
-        return [*names, *([] if chosen_by is None else [chosen_by])]
 
     @property
     def modes(self) -> list[Literal["local", "global", "naive"]]:
@@ -272,28 +231,28 @@ class HistoryCheck:
 
     def _begin(self, bounds: Bounds) -> None:
         """Make the histories."""
-        self._lengths = bounds
-        lateness, wait = bounds
+        lateness, wait = self._lengths = bounds
+        self._lateness = lateness
         self._histories = [
             self._history(number, lateness, wait) for number in range(len(self._sessions))
         ]
-        followed: dict[int, dict[str, None]] = {}
-        for number, history in enumerate(self._histories):
-            if isinstance(history, FollowingHistory):
-                atoms = followed.setdefault(self._partition_of[number], {})
-                if self._periods[number] is None and self._waits[number] is None:
-                    atoms.update(dict.fromkeys(self._atoms_of(number)))
+        followed = [
+            one
+            for one, history in zip(self._reading, self._histories, strict=True)
+            if isinstance(history, FollowingHistory)
+        ]
         if not followed:
             return
         # PERF: importing Arrow takes longer than small logs
         from mtlmon.checking.late_partitions import LatePartition
 
+        columns = self.partitions.columns
         self._late_partitions = {
             partition: LatePartition(
                 self.streams,
                 partition,
-                atoms,
-                has_keys=bool(self.partitions.columns[partition]),
+                needed.get(0, ()),
+                has_keys=bool(columns[partition]),
                 lateness=lateness,
                 wait=wait,
                 clock=self._clock,
@@ -305,7 +264,8 @@ class HistoryCheck:
                 outcome=Outcome() if self._notes_outcome else None,
                 taker=None if self.messages is None else self.messages.of_partition(partition),
             )
-            for partition, atoms in followed.items()
+            for partition, needed in enumerate(atoms_of_partitions(len(columns), followed))
+            if needed
         }
 
     def _columns_of_relations(self) -> tuple[str, ...]:
@@ -320,18 +280,16 @@ class HistoryCheck:
 
     def _history(self, number: int, lateness: int, wait: int) -> NumberedHistory:
         """A history that admits rows itself, or one that follows."""
-        session, chosen_by = self._sessions[number], self._chosen_by[number]
+        session, own = self._sessions[number], self._clocks[number]
         computed = () if self.streams is None else self.streams.names
         # a history that admits rows does not tell which of them has which name
-        follows = self.origins is not None or self._notes_outcome or chosen_by is not None
+        follows = self.origins is not None or self._notes_outcome or own is not None
         follows = follows or (self.messages is not None and self.messages.has_values(number))
-        follows = follows or self._periods[number] is not None or self._waits[number] is not None
         follows = follows or not set(session.atoms).isdisjoint(computed)
         # a time-point that is there now may be none if another row comes late
-        period = self._periods[number]
-        can_go = chosen_by in computed or self._waits[number] is not None
-        if isinstance(period, ChangesOf) and self.relations is not None:
-            can_go = can_go or period.relation in self.relations.names
+        can_go = own is not None and (own.atom in computed or own.waits)
+        if own is not None and isinstance(own.period, ChangesOf) and self.relations is not None:
+            can_go = can_go or own.period.relation in self.relations.names
         kind = FollowingHistory if follows else NumberedHistory
         return kind(
             session.program,
@@ -344,16 +302,6 @@ class HistoryCheck:
         )
 
     def feed(self, batch: EventBatch, source: ArrivalSource) -> Generator[None, None, None]:
-        """Check the next events; whenever this yields, there may be changes to take out.
-
-        Args:
-            batch: the events, as they come.
-            source: the log that they come from.
-
-        Raises:
-            MtlmonError: the lengths of time do not fit the unit of the log.
-            MemoryLimitError: more memory is held than allowed.
-        """
         count = len(batch.time_stamps)
         if not count:
             return
@@ -384,15 +332,7 @@ class HistoryCheck:
             self._take(number, changes)
             if number + 1 < len(self._histories):
                 yield
-        if refused.any():
-            largest = "the largest one so far" + (" of its key" if self._clock == "key" else "")
-            self.refused_count += int(refused.sum())
-            source.refuse(
-                np.flatnonzero(refused),
-                f"it is more than the lateness, {self._lengths.lateness}, below {largest}",
-            )
-        self._count_late(batch, refused)
-        self.position += count
+        self._count(batch, source, refused)
         self._emit_bounds(batch)
         self._since_measured += count
         self._measure()
@@ -414,11 +354,6 @@ class HistoryCheck:
             self.relations.forget(min(late.computed_from for late in looking) - 1)
 
     def pass_time(self, time_stamp: int) -> Generator[None, None, None]:
-        """Let time pass without events; whenever this yields, there may be changes to take out.
-
-        Args:
-            time_stamp: how far, above the largest time-stamp so far; all keys share one time.
-        """
         if not self._histories:
             return
         self.revision += 1
@@ -440,35 +375,8 @@ class HistoryCheck:
     def _followed(self, number: int, history: FollowingHistory) -> Changes:
         """Let a history hear what has become of rows; return what changes."""
         late = self._late_partitions[self._partition_of[number]]
-        if (period := self._periods[number]) is not None:
-            late.emit_ticks(history, period)
-        elif (waits := self._waits[number]) is not None:
-            late.emit_waiting(history, waits)
-        else:
-            late.emit(history, self._sessions[number].atoms, self._chosen_by[number])
+        late.emit(history, self._clocks[number])
         return history.changes()
-
-    def _require_matched(self) -> None:
-        """Refuse retractions whose rows have not come, if they are an error."""
-        if self._unmatched == "error" and self.unmatched:
-            what = "retraction has" if self.unmatched == 1 else "retractions have"
-            raise EventError(
-                f"{self.unmatched} {what} found no row in time: --on-error skip only counts them"
-            )
-
-    def _count_late(self, batch: EventBatch, refused: NDArray[np.bool_]) -> None:
-        """Count the events that are late but taken in."""
-        stamps = np.asarray(batch.time_stamps)
-        counts = ~refused
-        if batch.corrections is not None and batch.corrections.operations is not None:
-            counts &= batch.corrections.operations == INSERT
-            # what passes time counts as well
-            stamps = np.where(batch.corrections.operations == RETRACT, 0, stamps)
-        is_late = np.zeros(len(stamps), np.bool_)
-        for partition, late in enumerate(self._late):
-            numbers = batch.numbers_of(partition) if self._clock == "key" else None
-            is_late |= late.take(stamps, numbers)
-        self.late_count += int((is_late & counts).sum())
 
     def _take(self, number: int, changes: Changes) -> None:
         """Count the changes of a history; those of policies can be taken out."""
@@ -525,14 +433,6 @@ class HistoryCheck:
         return np.minimum(bounds, min(self._emitted, self.emitted_below))
 
     def end(self, source: ArrivalSource, end_time: EndTime = None) -> Generator[None, None, None]:
-        """End the log: no more events come. Whenever this yields, there may be changes.
-
-        Args:
-            source: the log.
-            end_time: what is known about the time after the log, for all keys. If nothing is known,
-                all keys advance to the largest time-stamp of the log, as they share the same time;
-                a row that was taken back has none, but for ticks, which it has shown to be over.
-        """
         if source.clock is None or not self._histories:
             return
         self.revision += 1
@@ -544,9 +444,10 @@ class HistoryCheck:
         for number, history in enumerate(self._histories):
             if isinstance(history, FollowingHistory):
                 self._take(number, self._followed(number, history))
-            own = end if self._periods[number] is None else end_of_ticks
+            clock = self._clocks[number]
+            own = end if clock is None or not clock.has_ticks else end_of_ticks
             # where rows wait, time decides nothing
-            has_ended = self._waits[number] is None or own == "inf"
+            has_ended = clock is None or not clock.waits or own == "inf"
             self._take(number, history.finish(own if has_ended else None))
             yield
         self._emit_bounds(None)
@@ -573,33 +474,15 @@ class HistoryCheck:
         held += 0 if self.messages is None else self.messages.held_bytes
         return held + (0 if self.origins is None else self.origins.held_bytes)
 
-    def taken(self) -> list[Change]:
-        """Remove the changes that have not been taken out yet, and return them."""
-        found, self._found = self._found, []
-        return found
-
     # ---- snapshots -------------------------------------------------------------------------
 
     def snapshot(self) -> bytes:
-        """Return the state of the check after `position` events as bytes for `restore`.
-
-        The snapshot does not include the texts of the keys, nor changes that wait.
-
-        Raises:
-            SnapshotError: the log has ended.
-        """
         emitted = [[*key, bound] for key, bound in self._emitted_of_keys.items()]
         head = {
             "lengths": self._lengths if self._histories else None,
-            "position": self.position,
-            "late": self.late_count,
-            "refused": self.refused_count,
-            "revised": self.revision_count,
-            "revision": self.revision,
-            "told": self._emitted,
             "told_of_keys": emitted,
             "now": self._now.tolist(),
-            "latest": [one.latest.tolist() for one in self._late],
+            **self._head(),
         }
         histories = (history.snapshot() for history in self._histories)
         late = (one.snapshot() for one in self._late_partitions.values())
@@ -609,27 +492,14 @@ class HistoryCheck:
         return sealed(self._settings(), joined_parts(parts))
 
     def restore(self, snapshot: bytes) -> None:
-        """Continue from the snapshot of another check; this check must be new.
-
-        The caller goes on with the event that follows the first `position` events of the log. All
-        keys must have the same numbers as before.
-
-        Raises:
-            SnapshotError: the bytes are not a snapshot, or are damaged, or belong to other policies
-                or settings, or to another version. The check must not be used after that.
-        """
         text, *parts = split_parts(opened(snapshot, self._settings())) or [b""]
         try:
             head = json.loads(text)
-            self.position, self.late_count = head["position"], head["late"]
-            self.refused_count, self.revision_count = head["refused"], head["revised"]
-            self.revision, self._emitted = head["revision"], head["told"]
+            self._know(head)
             self._emitted_of_keys = {
                 (one, trace): emitted for one, trace, emitted in head["told_of_keys"]
             }
             self._now = np.array(head["now"], np.int64).reshape(self._now.shape)
-            for late, latest in zip(self._late, head["latest"], strict=True):
-                late.latest = np.array(latest, np.int64)
             if head["lengths"] is not None:
                 self._begin(Bounds(*head["lengths"]))
             holders: list[
@@ -659,9 +529,8 @@ class HistoryCheck:
 
     @property
     def bounds(self) -> list[Bound]:
-        """The bounds that have been told."""
         of_keys = [Bound(bound, *key) for key, bound in self._emitted_of_keys.items()]
-        return [Bound(self._emitted), *of_keys] if self._emitted else of_keys
+        return [*super().bounds, *of_keys]
 
     @property
     def key_counts(self) -> list[int]:
@@ -677,7 +546,7 @@ class HistoryCheck:
 
     @property
     def counts(self) -> list[PolicyCounts]:
-        """The counts of each policy: without equivalences, unless so many may be false."""
+        # without equivalences, unless so many may be false
         counts = []
         for number, counter in enumerate(self._counters):
             place = number if counter is None else counter
@@ -719,29 +588,9 @@ class HistoryCheck:
         return tallies_of(self.policies, self.counts, self.triggered)
 
     @property
-    def unmatched(self) -> int:
-        """How many retractions have found no row, for the policy for which most have not."""
-        return max((one.counter("unmatched") for one in self._admitting), default=0)
-
-    @property
-    def retracted(self) -> int:
-        """How many rows were retracted, or replaced by others with their ids."""
-        return max((one.counter("retracted") for one in self._admitting), default=0)
-
-    @property
-    def _admitting(self) -> list[NumberedHistory]:
-        """The histories that decide which rows there are: rows can be equal for some policies."""
+    def leaders(self) -> list[NumberedHistory]:
         own = [one for one in self._histories if not isinstance(one, FollowingHistory)]
         return [*own, *(late.leader for late in self._late_partitions.values())]
-
-    @property
-    def outcomes(self) -> list[Outcome | None]:
-        """What the histories that admit rows have noted of them."""
-        return [late.leader.outcome for late in self._late_partitions.values()]
-
-    def last_time(self) -> int:
-        """The time of the last row that is left, or up to which time has passed without one."""
-        return max((one.last_time() for one in self._admitting), default=0)
 
     @property
     def waiting_rows(self) -> int:
@@ -763,6 +612,5 @@ class HistoryCheck:
 
     @property
     def judged_again(self) -> int:
-        """How many time-points of policies were judged again, as events came before them."""
         histories = self._histories[: len(self.policies)]
         return sum(history.counter("replayed_events") for history in histories)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from mtlmon.checking.changes import Change
     from mtlmon.checking.clocks import EndTime
     from mtlmon.checking.history_check import ArrivalSource, HistoryCheck
+    from mtlmon.checking.late_events import LateCheck
     from mtlmon.checking.late_valuations import ValuationCheck
     from mtlmon.checking.sources import EventBatch
     from mtlmon.engine.native import MemoryLimit
@@ -79,7 +80,7 @@ class LateChecks:
     def __init__(self, plain: HistoryCheck | None, answers: ValuationCheck | None) -> None:
         self.plain = plain
         self.answers = answers
-        self.checks = [one for one in (plain, answers) if one is not None]
+        self.checks: list[LateCheck] = [one for one in (plain, answers) if one is not None]
         self.refused_count = 0
         self.is_within_row = False
         self._found: list[Change] = []
@@ -96,7 +97,7 @@ class LateChecks:
             source: the log that they come from.
 
         Raises:
-            MtlmonError: as `HistoryCheck.feed` and `ValuationCheck.feed`.
+            MtlmonError: as `LateCheck.feed`.
         """
         refusals = _Refusals(source)
         self.is_within_row = True
@@ -124,7 +125,7 @@ class LateChecks:
                 self._collect(check)
                 yield
 
-    def _collect(self, check: HistoryCheck | ValuationCheck) -> None:
+    def _collect(self, check: LateCheck) -> None:
         """Take what a check has found; once all have, tell below which time nothing changes."""
         for row in check.taken():
             if isinstance(row, Bound) and row.policy is None:

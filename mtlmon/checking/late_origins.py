@@ -15,7 +15,6 @@ import numpy as np
 from mtlmon.checking.row_files import RowFiles
 from mtlmon.checking.row_tracking import FoundRows
 from mtlmon.drive.native import RowPlaces, VerdictRows
-from mtlmon.streams.named_rows import Names
 from mtlmon.support.snapshot_parts import damaged, joined_parts, split_parts
 from mtlmon.verdicts.arrays import verdict_type
 
@@ -62,12 +61,19 @@ class LateOrigins:
         found["row"], found["file"] = origins.rows, self.files.of(origins)
         return found
 
-    def add(self, partition: int, names: Names, origins: NDArray[np.void]) -> None:
+    def add(
+        self,
+        partition: int,
+        time_stamps: NDArray[np.int64],
+        traces: NDArray[np.uint32],
+        offsets: NDArray[np.uint64],
+        origins: NDArray[np.void],
+    ) -> None:
         """Remember where rows of a partition come from, which have their names now."""
         columns = (
-            np.ascontiguousarray(names.traces),
-            np.ascontiguousarray(names.time_stamps),
-            names.offsets.astype(np.uint32),
+            np.ascontiguousarray(traces),
+            np.ascontiguousarray(time_stamps),
+            offsets.astype(np.uint32),
             np.ascontiguousarray(origins["file"]),
             np.ascontiguousarray(origins["row"]),
         )
@@ -139,7 +145,7 @@ class AnswerRows(LateOrigins):
         if (origins["file"] >= len(self.files.files)).any():
             # it is behind a forged snapshot
             raise damaged()
-        self.add(0, Names(placed["time_stamp"], placed["trace"], placed["offset"]), origins)
+        self.add(0, placed["time_stamp"], placed["trace"], placed["offset"], origins)
 
     def find(self, changes: Sequence[ChangedAnswer]) -> None:
         """Find the rows of changed answers, for `of`."""

@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from mtlmon.arrays.canonical import canonical_texts, is_number
 from mtlmon.arrays.ordering import order_of
+from mtlmon.checking.clocks import when_of
 from mtlmon.checking.late_emission import (
     Revised,
     Step,
@@ -39,6 +40,7 @@ from mtlmon.history.following import (
     LeadingHistory,
     taken_back,
 )
+from mtlmon.policy.predicates.time_points import ROWS, Waiting
 from mtlmon.relations.touching import TouchedRows
 from mtlmon.streams.late_computing import Computer
 from mtlmon.streams.late_snapshots import rows_as_bytes, rows_of_bytes
@@ -56,7 +58,8 @@ if TYPE_CHECKING:
     from mtlmon.checking.late_origins import LateOrigins
     from mtlmon.checking.sources import EventBatch
     from mtlmon.history.following import Outcome, Passed, Placements
-    from mtlmon.policy.predicates.time_points import Changes, Waiting, When
+    from mtlmon.policy.definitions import Clock
+    from mtlmon.policy.predicates.time_points import When
     from mtlmon.relations.revised import Changed, RevisedRelations
     from mtlmon.streams.atoms import StreamAtoms
     from mtlmon.streams.late_computing import ValueTaker
@@ -279,7 +282,7 @@ class LatePartition:
         steps = np.repeat(np.arange(len(found)), [len(one.placed) for one, _ in found])
         rows, origins = self._pool.take(placed)
         if self._origins is not None and origins is not None:
-            self._origins.add(self._partition, rows.names, origins)
+            self._origins.add(self._partition, *rows.names, origins)
         if not self.leader.waiting:
             self._pool.clear()
         elif self._pool.count > 2 * self.leader.waiting + _SPARE_ROWS:
@@ -423,54 +426,34 @@ class LatePartition:
         assert self._revised is not None
         return np.concatenate([step.rows.held for step in self._steps]), self._revised
 
-    def emit(
-        self, history: FollowingHistory, names: Sequence[str], clock: str | None = None
-    ) -> None:
-        """Let the history of a policy hear what has become of the rows of the last batch.
+    def emit(self, history: FollowingHistory, clock: Clock | None) -> None:
+        """Let the history of a policy hear what has become of rows or ticks in the last batch.
 
         Args:
             history: the history.
-            names: its atoms.
-            clock: the atom that holds where the policy has time-points; None if all rows are.
+            clock: the time-points of the policy; None if all rows are.
         """
-        places = [self.atoms.index(name) for name in names]
-        choice = None if clock is None else self.atoms.index(clock)
-        assert self._revised is not None
-        emit_rows(history, self._steps, self._revised, places, choice, has_keys=self._has_keys)
-        history.keep_time(self.leader)
-
-    def emit_ticks(self, history: FollowingHistory, period: int | Changes) -> None:
-        """Let the history of a policy on ticks hear what has become of them, with the last batch.
-
-        Args:
-            history: the history.
-            period: the period of its ticks, or the changes that they are.
-        """
-        changed = [self._ticks[period]] if period in self._ticks else []
-        places, count = self._places_at(history, period)
-        passed = [one for one in self._passed if one is not None]
-        emit_ticks(history, changed, passed, places, count, has_keys=self._has_keys)
-        history.keep_time(self.leader)
-
-    def emit_waiting(self, history: FollowingHistory, kind: Waiting) -> None:
-        """Let the history of a policy on rows that wait hear what has become of them.
-
-        Args:
-            history: the history.
-            kind: for what they wait.
-        """
-        changed = [self._ticks[kind]] if kind in self._ticks else []
-        places, count = self._places_at(history, kind)
+        when = when_of(clock)
+        if when == ROWS:
+            places = [self.atoms.index(name) for name in history.atoms]
+            choice = None if clock is None else self.atoms.index(clock.atom)
+            assert self._revised is not None
+            emit_rows(history, self._steps, self._revised, places, choice, has_keys=self._has_keys)
+            history.keep_time(self.leader)
+            return
+        assert self._streams is not None
+        names = self._streams.tick_names_of(self._partition).get(when, ())
+        places, count = [names.index(name) for name in history.atoms], len(names)
+        changed = [self._ticks[when]] if when in self._ticks else []
+        if not isinstance(when, Waiting):
+            passed = [one for one in self._passed if one is not None]
+            emit_ticks(history, changed, passed, places, count, has_keys=self._has_keys)
+            history.keep_time(self.leader)
+            return
         emit_waiting(
             history, self._steps, changed, self._removed, places, count, has_keys=self._has_keys
         )
         history.keep_time(self.leader, self._rows_known_below())
-
-    def _places_at(self, history: FollowingHistory, when: When) -> tuple[list[int], int]:
-        """The columns of the atoms of a history at ticks or rows that wait, and how many are."""
-        assert self._streams is not None
-        names = self._streams.tick_names_of(self._partition).get(when, ())
-        return [names.index(name) for name in history.atoms], len(names)
 
     def _rows_known_below(self) -> int:
         """The time below which no row waits for one that can still come."""

@@ -8,6 +8,8 @@ from mtlmon.analysis.reach import decision_delay
 from mtlmon.checking.batch_points import points_of
 from mtlmon.checking.check_snapshots import CheckNumbers, opened, sealed
 from mtlmon.checking.clocks import (
+    atoms_of_partitions,
+    atoms_read,
     clock_of,
     period_of,
     refuse_waiting,
@@ -28,7 +30,6 @@ from mtlmon.engine.native import MemoryLimit, clock_at_end, is_end_of_time
 from mtlmon.errors import MtlmonError
 from mtlmon.policy.limits import PolicyCounts, tallies_of
 from mtlmon.support.snapshot_parts import damaged, sized, take_sized
-from mtlmon.syntax.durations import Duration
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Sequence
@@ -48,8 +49,6 @@ if TYPE_CHECKING:
 
 __all__ = ["LogCheck"]
 
-# Stands for rows among the periods of ticks.
-_ROWS = 0
 # The number of events, times policies, to process before verdicts are taken out.
 _SLICE_EVENTS = 1 << 16
 _LEAST_EVENTS = 1 << 13
@@ -185,9 +184,7 @@ class LogCheck:
             self.memory.check()
         self.memory.note("expressions", 0)
         self.atoms = tuple(
-            dict.fromkeys(
-                name for needed in self.atoms_of_partitions for name in needed.get(_ROWS, ())
-            )
+            dict.fromkeys(name for needed in self.atoms_of_partitions for name in needed.get(0, ()))
         )
         self._wants_first = verdicts == "first"
         self._selection = (verdicts, resolve, collect, keep_keys, *(["rows"] if rows else []))
@@ -348,25 +345,10 @@ class LogCheck:
 
     @property
     def atoms_of_partitions(self) -> list[dict[When, list[str]]]:
-        """For each partition, the atoms of its policies: at rows under 0, at ticks by period.
-
-        Those on which no verdict depends, as in `p OR true`, are among them: rows wait for what
-        their policy reads, and explanations show it.
-        """
-        atoms: list[dict[When, dict[str, None]]] = [{} for _ in self.partitions.columns]
-        every = zip(self._partition_of, self._monitors, self._clocks, strict=True)
-        for number, (partition, one, clock) in enumerate(every):
-            when: When = _ROWS
-            if clock is not None and clock.period is not None:
-                assert not isinstance(clock.period, Duration)
-                when = clock.period
-            needed = atoms[partition].setdefault(when, {})
-            needed.update(dict.fromkeys(one.atoms))
-            for policy in self.policies[number : number + 1]:
-                needed.update(dict.fromkeys(policy.formula.atoms))
-            if clock is not None and clock.atom is not None:
-                needed[clock.atom] = None
-        return [{period: list(some) for period, some in one.items()} for one in atoms]
+        """For each partition, the atoms of its policies: at rows under 0, at ticks by period."""
+        names = atoms_read((one.atoms for one in self._monitors), self.policies)
+        monitors = zip(self._partition_of, self._clocks, names, strict=True)
+        return atoms_of_partitions(len(self.partitions.columns), monitors)
 
     @property
     def clocks(self) -> list[Clock | None]:

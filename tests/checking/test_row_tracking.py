@@ -432,7 +432,7 @@ def test_rows_that_no_verdict_changes_about_are_forgotten(monkeypatch: pytest.Mo
         stamps = np.arange(start, start + 10)
         nothing = np.zeros(10, np.int64)
         names = Names(stamps, nothing.astype(np.uint32), nothing.astype(np.uint64))
-        kept.add(0, names, kept.numbered(Origins([RowFile("log")], None, stamps + 1)))
+        kept.add(0, *names, kept.numbered(Origins([RowFile("log")], None, stamps + 1)))
         kept.forget(final_below)
         held.append(kept.held_bytes)
         final = {0: start, 2: start} if start > 1000 else {0: start}
