@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mtlmon.relational.correcting.admission import Admitted
+from mtlmon.relational.correcting.admission import Admitted, EventAdmission
 from mtlmon.relational.correcting.chunks import RevisedPoints
 from mtlmon.support.snapshot_parts import joined_parts, split_parts
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from mtlmon.checking.late_partitions import LatePartition
     from mtlmon.checking.sources import EventBatch
-    from mtlmon.history.following import LeadingHistory
     from mtlmon.relational.correcting.chunks import ComputedRows
     from mtlmon.relational.native import PointBlock
 
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["ConditionalRows"]
 
 
-class ConditionalRows:
+class ConditionalRows(EventAdmission):
     """Finds which events there are, and at which of them atoms hold, for a `PointHistory`.
 
     All events have rows of these atoms, which count where they hold.
@@ -59,6 +58,7 @@ class ConditionalRows:
         marked: Sequence[int] = (),
         computed: Arguments | None = None,
     ) -> None:
+        super().__init__(late.leader)
         self._computed = computed
         self._late = late
         self._inputs = inputs
@@ -66,11 +66,6 @@ class ConditionalRows:
         self._batch: EventBatch | None = None
         # there is no state before the first batch
         self._has_begun = False
-
-    @property
-    def leader(self) -> LeadingHistory:
-        """The history that admits them."""
-        return self._late.leader
 
     def note(self, batch: EventBatch, arrivals: PointBlock) -> None:
         """Take the batch of the events that are admitted next, and their time-points."""
@@ -86,19 +81,16 @@ class ConditionalRows:
         ids: Sequence[Hashable] | None,
         operations: NDArray[np.uint8] | None,
     ) -> tuple[NDArray[np.int64], Admitted]:
-        """Do what `Admission` says."""
         assert self._batch is not None
         refused = self._late.push(self._batch, self._inputs(self._batch), texts)
         self._batch = None
         return refused, self._admitted()
 
     def let_time_pass(self, time_stamp: int) -> Admitted:
-        """Do what `Admission` says."""
         self._late.pass_time(time_stamp)
         return self._admitted()
 
     def finish(self, end_time: int | Literal["last", "inf"] | None) -> Admitted:
-        """Do what `Admission` says."""
         self._late.finish(end_time)
         return self._admitted()
 
@@ -120,12 +112,10 @@ class ConditionalRows:
         return self._late.byte_count
 
     def snapshot(self) -> bytes:
-        """Do what `Admission` says."""
         late = self._late.snapshot() if self._has_begun else b""
         return late if self._computed is None else joined_parts([late, self._computed.snapshot()])
 
     def restore(self, snapshot: bytes) -> None:
-        """Do what `Admission` says."""
         computed = b""
         if self._computed is not None:
             snapshot, computed = split_parts(snapshot)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mtlmon.history.following import IS_REMOVED, LeadingHistory
-from mtlmon.relational.correcting.admission import EventAdmission
 from mtlmon.support.snapshot_parts import damaged, joined_parts, split_parts
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
     from mtlmon.arrays.native import KeyTable
     from mtlmon.checking.sources import EventBatch
-    from mtlmon.relational.correcting.admission import Admitted
+    from mtlmon.history.following import Found
 
 __all__ = ["FinalBatch", "FinalRows"]
 
@@ -105,7 +104,7 @@ class FinalRows:
         self._given_lateness = lateness
         self._equality = equality
         self._lateness: int | None = None
-        self._admission: EventAdmission | None = None
+        self._leader: LeadingHistory | None = None
         # rows that can still go, or have others before them: time-stamp, offset, and the number of
         # the trace in each partition; those that have come last, and the names of those that go
         self._held = self._no_rows
@@ -120,11 +119,10 @@ class FinalRows:
     def _no_rows(self) -> NDArray[np.int64]:
         return np.empty((0, 2 + len(self._numbered)), np.int64)
 
-    def _begin(self, lateness: int) -> EventAdmission:
+    def _begin(self, lateness: int) -> LeadingHistory:
         self._lateness = lateness
-        leader = LeadingHistory(lateness=lateness, equality=self._equality)
-        self._admission = EventAdmission(leader, lateness)
-        return self._admission
+        self._leader = LeadingHistory(lateness=lateness, equality=self._equality)
+        return self._leader
 
     # ---- rows ------------------------------------------------------------------------------
 
@@ -133,21 +131,21 @@ class FinalRows:
         stamps = np.asarray(batch.time_stamps, np.int64)
         if not len(stamps):
             return self._batch(self._no_rows)
-        admission = self._admission or self._begin(self._given_lateness())
-        first = int(admission.leader.numbers_of_next(1)[0])
+        leader = self._leader or self._begin(self._given_lateness())
+        first = int(leader.numbers_of_next(1)[0])
         operations, ids = batch.corrections or (None, None)
         texts = None if operations is None and ids is None else self._texts_of(batch)
-        _, admitted = admission.admit(stamps, texts, ids, operations)
+        _, found = leader.admit(stamps, texts, None, ids, operations)
         columns = [
             np.zeros(len(stamps)) if numbers is None else numbers
             for numbers in map(batch.numbers_of, self._numbered)
         ]
-        self._take(admitted, first, columns)
+        self._take(found, first, columns)
         # PERF: a row at a time, putting all in order again for each would be slow
         changed = sum(map(len, self._come)) + len(self._removed)
         if changed * _SHARE < len(self._held):
             return self._batch(self._no_rows)
-        return self._final(admission)
+        return self._final(leader)
 
     def _texts_of(self, batch: EventBatch) -> Iterator[str]:
         """For each row a text of all that is read of it, by which equal rows are found."""
@@ -167,9 +165,9 @@ class FinalRows:
         )
         return map(repr, zip(*columns, strict=True))
 
-    def _take(self, admitted: Admitted, first: int, columns: Sequence[NDArray[np.generic]]) -> None:
+    def _take(self, found: Found, first: int, columns: Sequence[NDArray[np.generic]]) -> None:
         """Take in what has become of rows, of which those that come begin with a number."""
-        for (placed, withdrawn), _ in admitted.found:
+        for (placed, withdrawn), _ in found:
             self._removed.update(
                 zip(withdrawn["time_stamp"].tolist(), withdrawn["offset"].tolist(), strict=True)
             )
@@ -180,10 +178,10 @@ class FinalRows:
 
     def pass_time(self, time_stamp: int) -> FinalBatch:
         """Let time pass without a row; return the rows that are final then."""
-        if self._admission is None:
+        if self._leader is None:
             return self._batch(self._no_rows)
-        self._admission.let_time_pass(time_stamp)
-        return self._final(self._admission)
+        self._leader.let_time_pass(time_stamp)
+        return self._final(self._leader)
 
     def end(self) -> FinalBatch:
         """Return all rows that are left: no more come."""
@@ -191,8 +189,8 @@ class FinalRows:
         rows, self._held = self._held, self._no_rows
         return self._batch(rows)
 
-    def _final(self, admission: EventAdmission) -> FinalBatch:
-        bound = admission.leader.admits_from() or 0
+    def _final(self, leader: LeadingHistory) -> FinalBatch:
+        bound = leader.admits_from() or 0
         self._put_in_order()
         count = int(np.searchsorted(self._held[:, 0], bound))
         rows, self._held = self._held[:count], self._held[count:]
@@ -218,9 +216,9 @@ class FinalRows:
     @property
     def byte_count(self) -> int:
         """The number of bytes that rows take, about."""
-        if self._admission is None:
+        if self._leader is None:
             return 0
-        held: int = self._admission.leader.counter("held_bytes")
+        held: int = self._leader.counter("held_bytes")
         return held + self._held.nbytes + sum(one.nbytes for one in self._come)
 
     # ---- snapshots -------------------------------------------------------------------------
@@ -230,8 +228,8 @@ class FinalRows:
         self._put_in_order()
         traces = [one.traces for one in self._numbered.values()]
         head = json.dumps([self._lateness, traces]).encode()
-        admission = b"" if self._admission is None else self._admission.snapshot()
-        return joined_parts([head, self._held.tobytes(), admission])
+        leader = b"" if self._leader is None else self._leader.snapshot()
+        return joined_parts([head, self._held.tobytes(), leader])
 
     def restore(self, snapshot: bytes) -> None:
         """Go on from a snapshot; nothing must have come.
@@ -240,13 +238,13 @@ class FinalRows:
             SnapshotError: the bytes are damaged.
         """
         try:
-            head, rows, admission = split_parts(snapshot)
+            head, rows, leader = split_parts(snapshot)
             lateness, traces = json.loads(head)
             for numbered, known in zip(self._numbered.values(), traces, strict=True):
                 for trace in known:
                     numbered.add(trace)
             self._held = np.frombuffer(rows, np.int64).reshape(-1, self._no_rows.shape[1])
             if lateness is not None:
-                self._begin(lateness).restore(admission)
+                self._begin(lateness).restore(leader)
         except (ValueError, TypeError, KeyError):
             raise damaged() from None

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from mtlmon.history.following import FollowingHistory, Passed
-    from mtlmon.streams.late_ticks import ChangedTicks
+    from mtlmon.streams.late_ticks import ChangedTicks, TickRows
 
-__all__ = ["Revised", "Step", "emit_rows", "emit_ticks", "emit_waiting", "revised_rows"]
+__all__ = ["Emission", "Revised", "Step", "revised_rows"]
 
 
 class Step(NamedTuple):
@@ -60,148 +60,102 @@ def revised_rows(changed: list[Rows], removed: Names, atoms: int) -> Revised:
     return Revised(Names(*columns), np.concatenate(held), flags)
 
 
-def emit_rows(
-    history: FollowingHistory,
-    steps: Sequence[Step],
-    revised: Revised,
-    places: Sequence[int],
-    choice: int | None,
-    *,
-    has_keys: bool,
-) -> None:
-    """Let a history hear what has become of the rows of a batch.
+class Emission:
+    """Lets the history of a policy hear what has become of rows or ticks.
 
     Args:
         history: the history.
-        steps: the new rows, and how time passes.
-        revised: the other rows that have changed.
         places: the columns of its atoms.
-        choice: the column of the atom that holds where the policy has time-points; None if all rows
-            are.
         has_keys: whether traces have keys.
     """
-    if len(revised.flags):
-        history.revise(
-            _columns(revised.names.time_stamps, revised.held, places),
-            revised.names.traces,
-            revised.names.offsets,
-            _chosen(revised.flags, revised.held, choice),
-        )
-    for rows, flags, passed in steps:
-        history.follow(
-            _columns(rows.time_stamps, rows.held, places),
-            rows.traces,
-            _chosen(flags, rows.held, choice),
-            has_keys,
-        )
-        if passed is not None:
-            history.pass_time(*passed)
 
+    def __init__(self, history: FollowingHistory, places: Sequence[int], *, has_keys: bool) -> None:
+        self._history = history
+        self._places = places
+        self._has_keys = has_keys
 
-def emit_ticks(
-    history: FollowingHistory,
-    changed: Sequence[ChangedTicks],
-    passed: Sequence[Passed],
-    places: Sequence[int],
-    atoms: int,
-    *,
-    has_keys: bool,
-) -> None:
-    """Let a history of a policy on ticks hear what has become of these.
+    def rows(self, steps: Sequence[Step], revised: Revised, choice: int | None) -> None:
+        """Tell of the rows of a batch.
 
-    Args:
-        history: the history.
-        changed: what has changed.
-        passed: how time passes.
-        places: the columns of its atoms.
-        atoms: how many columns there are.
-        has_keys: whether traces have keys.
-    """
-    new = joined_ticks([one.new for one in changed], atoms)
-    revised = joined_ticks([one.revised for one in changed], atoms)
-    if len(revised.traces):
-        is_removed = np.concatenate([one.is_removed for one in changed])
-        history.revise(
-            _columns(revised.time_stamps, revised.held, places),
-            revised.traces,
-            revised.offsets,
-            np.where(is_removed, IS_HIDDEN, 0).astype(np.uint8),
-        )
-    new = new.taken(np.lexsort((new.time_stamps, new.traces)))
-    for last in [*passed, None]:
-        is_now = np.ones(len(new.traces), np.bool_)
-        if last is not None:
-            is_now = new.time_stamps < last[0]
-        own, new = new.taken(is_now), new.taken(~is_now)
-        history.follow(
-            _columns(own.time_stamps, own.held, places),
-            np.ascontiguousarray(own.traces),
-            np.zeros(len(own.traces), np.uint8),
-            has_keys,
-        )
-        if last is not None:
-            history.pass_time(*last)
+        Args:
+            steps: the new rows, and how time passes.
+            revised: the other rows that have changed.
+            choice: the column of the atom that holds where the policy has time-points; None if all
+                rows are.
+        """
+        if len(revised.flags):
+            self._revise(*revised._replace(flags=_chosen(revised.flags, revised.held, choice)))
+        for rows, flags, passed in steps:
+            self._follow(rows, rows.held, _chosen(flags, rows.held, choice))
+            if passed is not None:
+                self._history.pass_time(*passed)
 
+    def ticks(self, changed: Sequence[ChangedTicks], passed: Sequence[Passed], atoms: int) -> None:
+        """Tell of ticks.
 
-def emit_waiting(
-    history: FollowingHistory,
-    steps: Sequence[Step],
-    changed: Sequence[ChangedTicks],
-    removed: Names,
-    places: Sequence[int],
-    atoms: int,
-    *,
-    has_keys: bool,
-) -> None:
-    """Let a history of a policy on rows that wait hear what has become of them.
+        Args:
+            changed: what has changed.
+            passed: how time passes.
+            atoms: how many columns of atoms there are.
+        """
+        new = joined_ticks([one.new for one in changed], atoms)
+        revised = joined_ticks([one.revised for one in changed], atoms)
+        if len(revised.traces):
+            is_removed = np.concatenate([one.is_removed for one in changed])
+            self._revise(Names(*revised[:3]), revised.held, np.where(is_removed, IS_HIDDEN, 0))
+        new = new.taken(np.lexsort((new.time_stamps, new.traces)))
+        for last in [*passed, None]:
+            is_now = np.ones(len(new.traces), np.bool_)
+            if last is not None:
+                is_now = new.time_stamps < last[0]
+            own, new = new.taken(is_now), new.taken(~is_now)
+            self._follow(own, own.held, np.zeros(len(own.traces), np.uint8))
+            if last is not None:
+                self._history.pass_time(*last)
 
-    All rows have their names in the history at once, but are no time-points while they wait. Time
-    alone decides nothing there.
+    def waiting(
+        self, steps: Sequence[Step], changed: Sequence[ChangedTicks], removed: Names, atoms: int
+    ) -> None:
+        """Tell of rows that wait.
 
-    Args:
-        history: the history.
-        steps: the new rows.
-        changed: the rows that wait no longer, or again, or have other atoms.
-        removed: the names of the rows that were taken back.
-        places: the columns of its atoms.
-        atoms: how many columns there are.
-        has_keys: whether traces have keys.
-    """
-    for rows, own, _ in steps:
-        history.follow(
-            _columns(rows.time_stamps, np.zeros((len(own), atoms), np.bool_), places),
-            rows.traces,
-            own | np.uint8(IS_HIDDEN),
-            has_keys,
-        )
-    revised = joined_ticks([one.revised for one in changed], atoms)
-    flags = [np.where(one.is_removed, IS_HIDDEN, 0) for one in changed]
-    flags.append(np.full(len(removed.traces), IS_REMOVED))
-    held = np.concatenate([revised.held, np.zeros((len(removed.traces), atoms), np.bool_)])
-    history.revise(
-        _columns(np.concatenate([revised.time_stamps, removed.time_stamps]), held, places),
-        np.concatenate([revised.traces, removed.traces]),
-        np.concatenate([revised.offsets, removed.offsets]),
-        np.concatenate(flags).astype(np.uint8),
-    )
-    # what is revised is judged with the next events
-    nothing = np.empty(0, np.uint32)
-    history.follow(
-        _columns(np.empty(0, np.int64), held[:0], places),
-        nothing,
-        nothing.astype(np.uint8),
-        has_keys,
-    )
+        All rows have their names in the history at once, but are no time-points while they wait.
+        Time alone decides nothing there.
 
+        Args:
+            steps: the new rows.
+            changed: the rows that wait no longer, or again, or have other atoms.
+            removed: the names of the rows that were taken back.
+            atoms: how many columns of atoms there are.
+        """
+        for rows, own, _ in steps:
+            nothing = np.zeros((len(own), atoms), np.bool_)
+            self._follow(rows, nothing, own | np.uint8(IS_HIDDEN))
+        revised = joined_ticks([one.revised for one in changed], atoms)
+        flags = [np.where(one.is_removed, IS_HIDDEN, 0) for one in changed]
+        flags.append(np.full(len(removed.traces), IS_REMOVED))
+        names = zip(*[Names(*revised[:3]), removed], strict=True)
+        held = np.concatenate([revised.held, np.zeros((len(removed.traces), atoms), np.bool_)])
+        self._revise(Names(*map(np.concatenate, names)), held, np.concatenate(flags))
+        # what is revised is judged with the next events
+        none = joined_ticks([], atoms)
+        self._follow(none, none.held, np.zeros(0, np.uint8))
 
-def _columns(
-    time_stamps: NDArray[np.int64], held: NDArray[np.bool_], places: Sequence[int]
-) -> EventColumns:
-    columns = EventColumns(np.ascontiguousarray(time_stamps), len(time_stamps))
-    if len(time_stamps):
-        for atom, place in enumerate(places):
-            columns.add_bytes(atom, np.ascontiguousarray(held[:, place]).view(np.uint8))
-    return columns
+    def _follow(
+        self, rows: Rows | TickRows, held: NDArray[np.bool_], flags: NDArray[np.uint8]
+    ) -> None:
+        columns = self._columns(rows.time_stamps, held)
+        self._history.follow(columns, np.ascontiguousarray(rows.traces), flags, self._has_keys)
+
+    def _revise(self, names: Names, held: NDArray[np.bool_], flags: NDArray[np.integer]) -> None:
+        columns = self._columns(names.time_stamps, held)
+        self._history.revise(columns, names.traces, names.offsets, flags.astype(np.uint8))
+
+    def _columns(self, time_stamps: NDArray[np.int64], held: NDArray[np.bool_]) -> EventColumns:
+        columns = EventColumns(np.ascontiguousarray(time_stamps), len(time_stamps))
+        if len(time_stamps):
+            for atom, place in enumerate(self._places):
+                columns.add_bytes(atom, np.ascontiguousarray(held[:, place]).view(np.uint8))
+        return columns
 
 
 def _chosen(

@@ -23,17 +23,9 @@ import pyarrow as pa
 from mtlmon.arrays.canonical import canonical_texts, is_number
 from mtlmon.arrays.ordering import order_of
 from mtlmon.checking.clocks import when_of
-from mtlmon.checking.late_emission import (
-    Revised,
-    Step,
-    emit_rows,
-    emit_ticks,
-    emit_waiting,
-    revised_rows,
-)
+from mtlmon.checking.late_emission import Emission, Revised, Step, revised_rows
 from mtlmon.checking.late_origins import origin_type
 from mtlmon.checking.row_pool import RowPool
-from mtlmon.history.contents import Contents
 from mtlmon.history.following import (
     IS_REMOVED,
     FollowingHistory,
@@ -57,7 +49,7 @@ if TYPE_CHECKING:
 
     from mtlmon.checking.late_origins import LateOrigins
     from mtlmon.checking.sources import EventBatch
-    from mtlmon.history.following import Outcome, Passed, Placements
+    from mtlmon.history.following import Found, Outcome, Passed
     from mtlmon.policy.definitions import Clock
     from mtlmon.policy.predicates.time_points import When
     from mtlmon.relations.revised import Changed, RevisedRelations
@@ -163,14 +155,13 @@ class LatePartition:
         self._swept = 0
         self._trace_count = 0
         self._pool = RowPool(has_origins=origins is not None)
-        self._contents = Contents()
         # rows whose time has not passed; those to be judged, and how time passes behind each step
         self._held: _Held | None = None
         self._ready: _Held | None = None
         self._passed: list[Passed | None] = []
         self._removed = NO_NAMES
         # what the leader has told last
-        self.found: list[tuple[Placements, Passed | None]] = []
+        self.found: Found = []
         self._steps: list[Step] = []
         self._revised: Revised | None = None
         # how far time has passed at the end of the log
@@ -202,29 +193,23 @@ class LatePartition:
             EventError: integers overflow in a row.
         """
         stamps = np.asarray(batch.time_stamps, np.int64)
-        count = len(stamps)
         numbers = batch.numbers_of(self._partition)
         operations, ids = batch.corrections or (None, None)
         rows = self._rows_of(batch, inputs, numbers)
-        if operations is None and ids is None:
-            contents = self._contents.new(count)
-        else:
+        every: Iterable[str] | None = None
+        if operations is not None or ids is not None:
             every = _texts_of(rows)
             if texts is not None:
                 every = (f"{one} {more}" for one, more in zip(every, texts, strict=True))
-            contents = self._contents.numbers_of(every, rows.traces, rows.time_stamps)
         own = None if self._origins is None else self._origins.numbered(batch.origins)
-        self._pool.add(self.leader.numbers_of_next(count), rows, own)
-        refused, found = self.leader.admit(stamps, contents, numbers, ids, operations)
+        self._pool.add(self.leader.numbers_of_next(len(stamps)), rows, own)
+        refused, found = self.leader.admit(stamps, every, numbers, ids, operations)
         self._arrange(found)
-        if operations is not None or ids is not None:
-            self._contents.forget(self.leader, 2 * self._lateness)
         return refused
 
     def pass_time(self, time_stamp: int) -> None:
         """Let time pass in all traces, without a row."""
-        passed = self.leader.let_time_pass(time_stamp)
-        self._arrange([(self.leader.placements(), passed)])
+        self._arrange(self.leader.passed_by(time_stamp))
 
     def finish(self, end_time: int | Literal["last", "inf"] | None) -> None:
         """End the log: nothing waits any more."""
@@ -234,8 +219,7 @@ class LatePartition:
         last = end_time if isinstance(end_time, int) else now
         self._end = now if end_time is None else max(now, min(LATEST, last + 1))
         self._lets_go = end_time == "inf"
-        self.leader.finish(end_time)
-        self._arrange(self.leader.placements_at_end(), is_end=True)
+        self._arrange(self.leader.ended(end_time), is_end=True)
 
     def _rows_of(
         self,
@@ -269,12 +253,7 @@ class LatePartition:
 
     # ---- what has become of rows -----------------------------------------------------------
 
-    def _arrange(
-        self,
-        found: list[tuple[Placements, Passed | None]],
-        *,
-        is_end: bool = False,
-    ) -> None:
+    def _arrange(self, found: Found, *, is_end: bool = False) -> None:
         """Find the rows that can be judged now, and those to take back."""
         self.found = found
         placed = np.concatenate([one.placed for one, _ in found])
@@ -434,26 +413,25 @@ class LatePartition:
             clock: the time-points of the policy; None if all rows are.
         """
         when = when_of(clock)
+        names: Sequence[str] = self.atoms
+        if when != ROWS:
+            assert self._streams is not None
+            names = self._streams.tick_names_of(self._partition).get(when, ())
+        places = [names.index(name) for name in history.atoms]
+        emission = Emission(history, places, has_keys=self._has_keys)
+        changed = [self._ticks[when]] if when in self._ticks else []
+        bound = None
         if when == ROWS:
-            places = [self.atoms.index(name) for name in history.atoms]
             choice = None if clock is None else self.atoms.index(clock.atom)
             assert self._revised is not None
-            emit_rows(history, self._steps, self._revised, places, choice, has_keys=self._has_keys)
-            history.keep_time(self.leader)
-            return
-        assert self._streams is not None
-        names = self._streams.tick_names_of(self._partition).get(when, ())
-        places, count = [names.index(name) for name in history.atoms], len(names)
-        changed = [self._ticks[when]] if when in self._ticks else []
-        if not isinstance(when, Waiting):
+            emission.rows(self._steps, self._revised, choice)
+        elif isinstance(when, Waiting):
+            emission.waiting(self._steps, changed, self._removed, len(names))
+            bound = self._rows_known_below()
+        else:
             passed = [one for one in self._passed if one is not None]
-            emit_ticks(history, changed, passed, places, count, has_keys=self._has_keys)
-            history.keep_time(self.leader)
-            return
-        emit_waiting(
-            history, self._steps, changed, self._removed, places, count, has_keys=self._has_keys
-        )
-        history.keep_time(self.leader, self._rows_known_below())
+            emission.ticks(changed, passed, len(names))
+        history.keep_time(self.leader, bound)
 
     def _rows_known_below(self) -> int:
         """The time below which no row waits for one that can still come."""
@@ -478,10 +456,7 @@ class LatePartition:
     def snapshot(self) -> bytes:
         """Return the state between two batches as bytes, for `restore`; there has been one."""
         numbers, waiting = self._pool.parts()
-        head: dict[str, Any] = {
-            "known": self._contents.parts(),
-            "known_below": self._known_below,
-        }
+        head: dict[str, Any] = {"known_below": self._known_below}
         states: list[bytes] = []
         rows: list[Rows] = [waiting]
         if self._held is not None:
@@ -515,7 +490,6 @@ class LatePartition:
         text, schema, leader, numbers, origins, data, *states = split_parts(snapshot)
         head = json.loads(text)
         self.leader.restore(leader)
-        self._contents.restore(head["known"])
         self._known_below = head["known_below"]
         rows = rows_of_bytes(data, len(self.atoms))
         waiting = np.frombuffer(numbers, np.uint64)

@@ -12,6 +12,7 @@ import numpy as np
 
 from mtlmon.arrays.native import EventColumns
 from mtlmon.engine.native import Session
+from mtlmon.history.contents import Contents
 from mtlmon.history.history import COUNTERS, History
 from mtlmon.history.keys import KeyNumbers, OwnNumbers
 from mtlmon.history.native import (
@@ -29,13 +30,15 @@ from mtlmon.history.operations import ADVANCE
 from mtlmon.support.snapshot_parts import damaged
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
     from typing import Any, Literal
 
     from numpy.typing import NDArray
 
     from mtlmon.history.changes import Changes
 
+    # in turn what has become of events, and how far time passes then
+    Found = list[tuple["Placements", "Passed | None"]]
     Named = NDArray[np.void] | Mapping[str, NDArray[Any]]
 
 __all__ = [
@@ -231,6 +234,7 @@ class LeadingHistory(NumberedHistory):
             "true", "naive", lateness=lateness, wait=wait, clock=clock, equality=equality
         )
         self.outcome = outcome
+        self._contents = Contents()
 
     def _new_histories(self) -> Histories:
         return Histories(
@@ -268,22 +272,33 @@ class LeadingHistory(NumberedHistory):
     def admit(
         self,
         time_stamps: NDArray[np.int64],
-        contents: NDArray[np.uint64],
+        texts: Iterable[str] | None,
         numbers: NDArray[np.uint32] | None,
         ids: Sequence[Hashable] | None,
         operations: NDArray[np.uint8] | None,
-    ) -> tuple[NDArray[np.int64], list[tuple[Placements, Passed | None]]]:
-        """Take a batch of rows, of which some may let time pass; the arguments are as above.
+    ) -> tuple[NDArray[np.int64], Found]:
+        """Take a batch of rows, of which some may let time pass; other arguments are as above.
+
+        Args:
+            time_stamps: their time-stamps.
+            texts: for each, a text of what is in it; None if it does not matter which are equal.
+            numbers: the numbers of their traces, or None.
+            ids: as for `push`.
+            operations: the numbers of what the rows do, or None.
 
         Returns:
-            The indices of the rows that come too late; and in turn what has become of events, and
-            how far time passes then.
+            The indices of the rows that come too late, and what has become of events.
         """
         count = len(time_stamps)
+        if texts is None:
+            contents = self._contents.new(count)
+        else:
+            traces = np.zeros(count, np.uint32) if numbers is None else np.asarray(numbers)
+            contents = self._contents.numbers_of(texts, traces, time_stamps)
         if self.outcome is not None:
             self.outcome.come(count)
         refused: list[NDArray[np.int64]] = []
-        found: list[tuple[Placements, Passed | None]] = []
+        found: Found = []
         first = 0
         advances = [] if operations is None else np.flatnonzero(operations == ADVANCE).tolist()
         for last in [*advances, count]:
@@ -304,7 +319,14 @@ class LeadingHistory(NumberedHistory):
                 passed = self.let_time_pass(int(time_stamps[last]), trace)
                 skip_row(self._histories)
             found.append((self.placements(), passed))
+        if self._lateness is not None and (operations is not None or ids is not None):
+            self._contents.forget(self, 2 * self._lateness)
         return np.concatenate(refused) if refused else np.empty(0, np.int64), found
+
+    def passed_by(self, time_stamp: int) -> Found:
+        """Let time pass in all traces; return what has become of events."""
+        passed = self.let_time_pass(time_stamp)
+        return [(self.placements(), passed)]
 
     def let_time_pass(self, time_stamp: int, trace: int = 0) -> Passed | None:
         """Let time pass; return how far it passes for those who judge events."""
@@ -353,18 +375,19 @@ class LeadingHistory(NumberedHistory):
         return found
 
     def _facts(self) -> dict[str, Any]:
-        if self.outcome is None:
-            return super()._facts()
-        return {**super()._facts(), "outcome": self.outcome.parts()}
+        outcome = None if self.outcome is None else self.outcome.parts()
+        return {**super()._facts(), "contents": self._contents.parts(), "outcome": outcome}
 
     def _know(self, facts: dict[str, Any]) -> None:
         super()._know(facts)
+        self._contents.restore(facts["contents"])
         if self.outcome is not None:
             self.outcome.restore(facts.get("outcome"))
 
-    def placements_at_end(self) -> list[tuple[Placements, Passed | None]]:
-        """Tell what has become of events at the end of the log; time has no wait any more."""
-        found: list[tuple[Placements, Passed | None]] = [(self.placements(), None)]
+    def ended(self, end_time: int | Literal["last", "inf"] | None) -> Found:
+        """End the log: nothing waits any more. Return what has become of events."""
+        self.finish(end_time)
+        found: Found = [(self.placements(), None)]
         if self._wait:
             numbers = range(len(self.keys)) if self._clock == "key" else [None]
             for number in numbers:

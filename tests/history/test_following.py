@@ -13,7 +13,7 @@ def told(
     """Take rows: what they do, their time-stamps and ids. Return what is placed, and withdrawn."""
     _, found = leader.admit(
         np.array([row[1] for row in rows], np.int64),
-        np.zeros(len(rows), np.uint64),
+        [""] * len(rows),
         None,
         [row[2] for row in rows],
         operation_codes([row[0] for row in rows], len(rows)),

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from mtlmon.history.following import Outcome
-    from mtlmon.relational.correcting.admission import Admission, Admitted
+    from mtlmon.relational.correcting.admission import Admitted
     from mtlmon.relational.correcting.chunks import Name, Row
     from mtlmon.relational.key_names import Key, KeyNames
     from mtlmon.relational.plan import Plan
@@ -137,7 +137,7 @@ class PointHistory:
         prepare: Callable[[Engine], None] = lambda _: None,
         names: KeyNames[Any] | None = None,
         rows: RowListener | None = None,
-        admission: Admission | None = None,
+        admission: EventAdmission | None = None,
         outcome: Outcome | None = None,
         conditional: Sequence[int] = (),
         computed: Sequence[int] = (),
@@ -160,7 +160,7 @@ class PointHistory:
             leader = LeadingHistory(
                 lateness=lateness, wait=wait, equality=equality, outcome=outcome
             )
-            admission = EventAdmission(leader, lateness)
+            admission = EventAdmission(leader)
         self._admission = admission
         self.conditional = tuple(conditional)
         # the events that have no names yet, by their numbers among all rows
