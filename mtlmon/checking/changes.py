@@ -13,7 +13,7 @@ from mtlmon.text.byte_writer import ByteWriter
 from mtlmon.verdicts.arrays import EQUIVALENT, FALSE, TRUE, verdict_type
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -141,7 +141,6 @@ class ChangeLines:
         times: writes times in place of time-stamps; None for time-stamps.
         origins: finds the rows of verdicts, which are written behind them as `TAB file:row`; None
             to write none.
-        answers: returns the lines of answers with values; None if there are none.
     """
 
     def __init__(
@@ -151,7 +150,6 @@ class ChangeLines:
         selection: str,
         times: LineTimes | None = None,
         origins: LateOrigins | None = None,
-        answers: Callable[[ChangedAnswers], bytes] | None = None,
     ) -> None:
         self.writer = ByteWriter()
         self._lines = TextOutput(names, keys, origins, times)
@@ -160,7 +158,10 @@ class ChangeLines:
         self._times = times
         self._origins = origins
         self._selection = selection
-        self._answers = answers
+
+    def answers(self, row: ChangedAnswers) -> bytes:
+        """Return the lines of answers with values; this class has none."""
+        raise NotImplementedError
 
     def put(self, rows: Sequence[Change]) -> None:
         """Write changes and bounds."""
@@ -170,8 +171,7 @@ class ChangeLines:
                     self._write_bound(row)
                 continue
             if isinstance(row, ChangedAnswers):
-                assert self._answers is not None
-                self.writer.write(self._answers(row))
+                self.writer.write(self.answers(row))
                 continue
             changes = row._replace(records=selected(row.records, self._selection))
             if len(changes.records):

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from mtlmon.checking.changes import Bound, Change
     from mtlmon.checking.late_checks import LateChecks
-    from mtlmon.checking.late_valuations import ValuationCheck
     from mtlmon.relational.output.changed_lines import ChangedAnswerLines
     from mtlmon.run.policy_work import Source
     from mtlmon.run.spec import RunSpec
@@ -56,62 +55,41 @@ class ChangelogOutput(ChangeLines):
     """
 
     def __init__(self, check: LateChecks, source: Source, options: RunSpec) -> None:
-        keys = keys_of(check, source, options)
-        plain = check.plain
-        lines = None
-        if check.answers is not None:
-            columns = None if plain is None else keys.partitions.all_columns
-            lines = AnswerLines(check.answers, source, options, columns)
-        super().__init__(
-            [] if plain is None else [policy.name for policy in plain.policies],
-            keys,
-            options.judging.verdicts,
-            iso_times(options, source.times),
-            None if plain is None else plain.origins,
-            lines,
-        )
-
-    def resume(self, bounds: Sequence[Bound], size: int) -> None:
-        """Do nothing: each line stands for itself."""
-
-
-class AnswerLines:
-    """Returns the lines of a changelog about policies with variables, once these have a plan.
-
-    The other arguments are those of `ChangelogOutput`.
-
-    Args:
-        check: the check of these policies.
-        key_columns: as for `ChangedAnswerLines`.
-    """
-
-    def __init__(
-        self,
-        check: ValuationCheck,
-        source: Source,
-        options: RunSpec,
-        key_columns: Sequence[str] | None,
-    ) -> None:
         self.check = check
         self.source = source
         self.options = options
-        self.key_columns = key_columns
+        self.keys = keys_of(check, source, options)
+        plain = check.plain
+        super().__init__(
+            [] if plain is None else [policy.name for policy in plain.policies],
+            self.keys,
+            options.judging.verdicts,
+            iso_times(options, source.times),
+            None if plain is None else plain.origins,
+        )
 
     @cached_property
-    def lines(self) -> ChangedAnswerLines:
-        """What writes them."""
+    def lines_of_answers(self) -> ChangedAnswerLines:
+        """What writes the lines of policies with variables, once these have a plan."""
         from mtlmon.relational.output.changed_lines import ChangedAnswerLines
 
-        made, times = self.check.history.plan, iso_times(self.options, self.source.times)
-        return ChangedAnswerLines(made, times, self.key_columns)
+        assert self.check.answers is not None
+        made, times = self.check.answers.history.plan, iso_times(self.options, self.source.times)
+        columns = None if self.check.plain is None else self.keys.partitions.all_columns
+        return ChangedAnswerLines(made, times, columns)
 
-    def __call__(self, row: ChangedAnswers) -> bytes:
+    def answers(self, row: ChangedAnswers) -> bytes:
+        check = self.check.answers
+        assert check is not None
         tails = None
-        if (origins := self.check.origins) is not None:
+        if (origins := check.origins) is not None:
             origins.find(row.changes)
             numbers = np.arange(len(row.changes), dtype=np.uint64)
             tails = row_endings(origins.of(numbers), origins.files)
-        return b"".join(self.lines.lines(self.check.history.renamed(row.changes), tails))
+        return b"".join(self.lines_of_answers.lines(check.history.renamed(row.changes), tails))
+
+    def resume(self, bounds: Sequence[Bound], size: int) -> None:
+        """Do nothing: each line stands for itself."""
 
 
 class ChangesOutput:

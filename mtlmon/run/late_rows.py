@@ -243,7 +243,7 @@ class TextOrder:
     def push(self, block: memoryview) -> None:
         """Take a block of the log."""
         self.lines.push(block)
-        self._take_refused()
+        self.take_refused()
         if self.memory is not None:
             self.memory.note("sorting", self.lines.held_bytes)
             if not self.lines.is_ready:
@@ -255,7 +255,7 @@ class TextOrder:
         if not self.is_complete:
             self.is_complete = True
             self.lines.finish()
-            self._take_refused()
+            self.take_refused()
 
     @property
     def refused(self) -> int:
@@ -266,7 +266,8 @@ class TextOrder:
         """Mention the lines that came too late."""
         note_refused(self.refused, "line", options)
 
-    def _take_refused(self) -> None:
+    def take_refused(self) -> None:
+        """Write the lines that have come too late to their file."""
         refused = self.lines.take_refused()
         if refused and self.late is not None:
             self.late.write(refused)

@@ -13,13 +13,12 @@ from mtlmon.run.endings import note_skipped, note_untriggered, note_waiting, rep
 from mtlmon.run.failure import VIOLATION, RunError
 from mtlmon.run.in_order import notes_outcome
 from mtlmon.run.judges import NoWriter
-from mtlmon.run.late_rows import LateFile, late_file, length_units, note_refused
+from mtlmon.run.late_rows import LateFile, TextOrder, late_file, length_units, note_refused
 from mtlmon.run.policies import make_pump, write_report_in_time
 from mtlmon.run.policy_work import EventWork
 from mtlmon.run.report import absent_atoms, corrections_summary, plural
 from mtlmon.run.running import run_to_end
 from mtlmon.run.snapshot_parts import CORRECTED, damaged, joined_parts, require_same, split_parts
-from mtlmon.text.native import LineOrder
 
 if TYPE_CHECKING:
     import os
@@ -44,6 +43,13 @@ if TYPE_CHECKING:
     from mtlmon.run.running import Steps
     from mtlmon.run.spec import RunSpec
     from mtlmon.tables.event_batch import EventBatch
+    from mtlmon.text.native import LineOrder
+
+    class Holder(Protocol):
+        """Is part of a snapshot."""
+
+        def snapshot(self) -> bytes: ...
+        def restore(self, snapshot: bytes, /) -> None: ...
 
     class ChangeOutput(Protocol):
         """Converts changes to bytes."""
@@ -96,7 +102,7 @@ def bounds_of(options: RunSpec, source: Source) -> Bounds:
     return bounds
 
 
-class LateLines:
+class LateLines(TextOrder):
     """Finds the text of the lines of a text log that the histories refuse, by the same rule.
 
     Args:
@@ -105,30 +111,25 @@ class LateLines:
     """
 
     def __init__(self, lateness: int, late: LateFile) -> None:
+        super().__init__(lateness, late)
         self.lateness = lateness
-        self.lines = LineOrder(lateness)
-        self.late = late
+        self.file = late
         self.scratch = bytearray(1 << 16)
-
-    def push(self, block: memoryview) -> None:
-        """Take a block of the log."""
-        self.lines.push(block)
-        self.write()
 
     def pass_time(self, time_stamp: int) -> None:
         """Let time pass without a line."""
         if time_stamp > self.lateness:
             self.lines.pass_time(time_stamp - self.lateness)
-            self.write()
+            self.take_refused()
 
-    def finish(self) -> None:
-        """End the log: a last line needs no line feed."""
-        self.lines.finish()
-        self.write()
+    def take_refused(self) -> None:
+        while self.lines.take_into(self.scratch):
+            pass
+        super().take_refused()
 
     def given_state(self) -> bytes:
         """Return what is known by the lines so far, for `restore_given`."""
-        return _SIZE.pack(self.late.size) + order_as_bytes(self.lines)
+        return _SIZE.pack(self.file.size) + order_as_bytes(self.lines)
 
     def restore_given(self, state: bytes) -> None:
         """Go on from a state; nothing must have come.
@@ -137,14 +138,8 @@ class LateLines:
             SnapshotError: the file of late lines has lost some.
         """
         # what was written after the snapshot comes again
-        self.late.resume(*_SIZE.unpack_from(state))
+        self.file.resume(*_SIZE.unpack_from(state))
         restore_order(self.lines, state[_SIZE.size :])
-
-    def write(self) -> None:
-        while self.lines.take_into(self.scratch):
-            pass
-        if refused := self.lines.take_refused():
-            self.late.write(refused)
 
 
 def late_lines(options: RunSpec, source: TextLog) -> LateLines | None:
@@ -417,7 +412,9 @@ class LateWork(EventWork):
         header = b"" if isinstance(self.source, TextLog) else self.source.late_header
         settings = [value for _, value in self.settings()]
         head = json.dumps([settings, late, header.decode("latin-1")]).encode()
-        return joined_parts(CORRECTED, [head, self.check.snapshot(), *self.own_parts()])
+        holders = [*self.keys, *self.holders]
+        own = (b"" if one is None else one.snapshot() for one in holders)
+        return joined_parts(CORRECTED, [head, self.check.snapshot(), *own])
 
     def restore(self, snapshot: bytes, output_size: int) -> None:
         """Continue from the snapshot of an earlier run that has written `output_size` bytes.
@@ -428,10 +425,20 @@ class LateWork(EventWork):
         text, check, *own = split_parts(snapshot, CORRECTED, 7)
         settings, late, header = json.loads(text)
         require_same(self.settings(), settings)
+        holders: list[Holder | None] = [*self.keys, *self.holders]
+        if len(own) != len(holders):
+            raise damaged()
         # ticks that are computed again have keys
-        self.restore_keys(own[5:])
+        of_keys = len(self.keys)
+        restore_all(holders[:of_keys], own[:of_keys])
         self.check.restore(check)
-        self.restore_own(own[:5])
+        restore_all(holders[of_keys:], own[of_keys:])
+        counts = [] if self.check.plain is None else self.check.plain.key_counts
+        if any(
+            table is not None and len(table) < count
+            for table, count in zip(self.keys, counts, strict=False)
+        ):
+            raise damaged()
         if isinstance(self.late, LateFile):
             self.late.resume(late)
         if not isinstance(self.source, TextLog):
@@ -439,15 +446,10 @@ class LateWork(EventWork):
         if self.output is not None:
             self.output.resume(self.check.bounds, output_size)
 
-    def own_parts(self) -> Sequence[bytes]:
-        """Return what `restore_own` takes."""
-        events = b"" if self.events is None else self.events.snapshot()
-        first = b"" if self.first is None else self.first.snapshot()
-        revised = b"" if self.revised is None else self.revised.snapshot()
-        broken = b"" if self.assumptions is None else self.assumptions.snapshot()
-        final = b"" if self.final_rows is None else self.final_rows.snapshot()
-        keys = [b"" if one is None else one.snapshot() for one in self.keys]
-        return [events, first, revised, broken, final, *keys]
+    @property
+    def holders(self) -> Sequence[Holder | None]:
+        """What a snapshot has beside the check and keys."""
+        return [self.events, self.first, self.revised, self.assumptions, self.final_rows]
 
     @property
     def keys(self) -> Sequence[KeyTable | None]:
@@ -456,41 +458,6 @@ class LateWork(EventWork):
         if self.final_rows is not None:
             return tables
         return [] if plain is None else tables[: len(plain.partitions.columns)]
-
-    def restore_keys(self, parts: Sequence[bytes]) -> None:
-        """Restore the keys that have numbers.
-
-        Raises:
-            SnapshotError: the parts are damaged.
-        """
-        if len(parts) != len(self.keys):
-            raise damaged()
-        for table, part in zip(self.keys, parts, strict=True):
-            if table is not None:
-                table.restore(part)
-
-    def restore_own(self, parts: Sequence[bytes]) -> None:
-        """Restore what neither the check nor keys hold.
-
-        Raises:
-            SnapshotError: the parts are damaged, or there are fewer keys than the check knows.
-        """
-        events, first, revised, broken, final = parts
-        if self.events is not None:
-            self.events.restore(events)
-        if self.first is not None:
-            self.first.restore(first)
-        if self.revised is not None:
-            self.revised.restore(revised)
-        if self.assumptions is not None and self.final_rows is not None:
-            self.assumptions.restore(broken)
-            self.final_rows.restore(final)
-        counts = [] if self.check.plain is None else self.check.plain.key_counts
-        if any(
-            table is not None and len(table) < count
-            for table, count in zip(self.keys, counts, strict=False)
-        ):
-            raise damaged()
 
     def settings(self) -> list[tuple[str, object]]:
         """Return the settings that must not change, each with the words for an error message."""
@@ -525,6 +492,13 @@ class LateWork(EventWork):
 
     def work_in_small_steps(self, events: int) -> None:
         """Do nothing: a batch is what is read at once."""
+
+
+def restore_all(holders: Sequence[Holder | None], parts: Sequence[bytes]) -> None:
+    """Let those of some objects that there are go on from parts of a snapshot."""
+    for holder, part in zip(holders, parts, strict=True):
+        if holder is not None:
+            holder.restore(part)
 
 
 def run_late_work(work: LateWork, verdicts: VerdictFile, reasons: Reasons) -> Steps:
