@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from mtlmon.policy import Policy, PolicyFile
     from mtlmon.relations.bounds import KeptChanges, KeptRecords, SaidRecords
     from mtlmon.streams.bounds import Load
-    from mtlmon.syntax.formula import Formula
 
     class OfRows(Protocol):
         """A relation of the rows of a log."""
@@ -197,39 +196,29 @@ def history_kept(
     if delay is None:
         return Kept(name, "all rows", None, None, _NO_DELAY)
     length = lateness + delay
-    if changes is not None:
-        return _changes_kept(formula, load, changes(length), pending)
     period = _period_of(file, policy)
-    what = "rows" if period is None else "ticks"
-    words = f"{what} that late {'ones' if period is None else 'rows'} can change"
-    rows = load.rows_of_trace(length) if period is None else length // period + 1
+    if changes is not None:
+        # each is in one trace
+        rows, reason = changes(length)
+        all_rows = rows
+        words = f"change{'' if rows == 1 else 's'} that late rows can concern"
+    elif period is not None:
+        rows, reason = length // period + 1, ""
+        all_rows = None if load.traces is None else load.traces * rows
+        words = "ticks that late rows can change"
+    else:
+        rows, reason = load.rows_of_trace(length), _NO_RATE
+        all_rows = load.rows(length)
+        words = "rows that late ones can change"
     if rows is None:
-        return Kept(name, words, None, None, _NO_RATE)
+        return Kept(name, words, None, None, reason)
     of_event = event_bytes(len(formula.atoms))
     of_trace = trace_bytes(len(formula.atoms), _WORDS * min(rows, pending or 0))
     per_key = of_trace + rows * of_event
     words = f"{rows:,} {words}"
-    all_rows = load.rows(length)
-    if period is not None:
-        all_rows = None if load.traces is None else load.traces * rows
     if load.traces is None or all_rows is None:
         return Kept(name, words, per_key, None, _NO_KEYS)
     return Kept(name, words, per_key, load.traces * of_trace + all_rows * of_event)
-
-
-def _changes_kept(formula: Formula, load: Load, changes: Counted, pending: int | None) -> Kept:
-    """What histories of a policy on changes remember, each of which is in one trace."""
-    name = "--lateness"
-    words = f"change{'' if changes.number == 1 else 's'} that late rows can concern"
-    if changes.number is None:
-        return Kept(name, words, None, None, changes.reason)
-    of_event = event_bytes(len(formula.atoms))
-    of_trace = trace_bytes(len(formula.atoms), _WORDS * min(changes.number, pending or 0))
-    words = f"{changes.number:,} {words}"
-    per_key = of_trace + changes.number * of_event
-    if load.traces is None:
-        return Kept(name, words, per_key, None, _NO_KEYS)
-    return Kept(name, words, per_key, load.traces * of_trace + changes.number * of_event)
 
 
 def late_rows_kept(
