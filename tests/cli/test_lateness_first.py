@@ -151,3 +151,22 @@ def test_a_report_shows_what_holds_where_a_run_stops(
     assert name in text
     # all has been read at once
     assert "120:0" in text
+
+
+def test_a_violation_of_a_key_is_told_long_after_its_time(tmp_path: Path, command: Command) -> None:
+    """It is final for its own policy long before it is for all."""
+    file = tmp_path / "p.mtl"
+    file.write_text(
+        'unit s\nkey ip\natom read(f) = what = "read"\natom open(f) = what = "open"\n'
+        'atom p = what = "p"\npolicy slow: p IMPLIES EVENTUALLY[0,1000] p\n'
+        "policy again: read(f) IMPLIES PREVIOUS open(f)\n"
+    )
+    parts = ["5,a,open,x\n6,a,read,y\n", "\n".join(f"{k},b,open,x" for k in range(7, 400)) + "\n"]
+    logs = []
+    for number, rows in enumerate([*parts, "900,b,open,x\n", "901,b,open,x\n"]):
+        logs.append(tmp_path / f"{number}.csv")
+        logs[-1].write_text("ts,ip,what,f\n" + rows)
+    done = command(
+        "--lateness", "5", "--verdicts", "first", "--policy", file, "--time", "ts", *logs
+    )
+    assert done.output == "again\ta\t6:0 false (f=y)\n", done.errors
