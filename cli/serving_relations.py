@@ -54,17 +54,18 @@ class Reasons(Explanations):
         super().__init__(None, host)
         self.found: list[tuple[str, str]] = []
 
-    def add(self, proof: Proof, title: str | None = None, details: Sequence[str] = ()) -> None:
-        words = f"{title}: {verdict_text(proof)}" if title else verdict_text(proof)
-        lines = reasons_of("\n".join(details), ()) if details else ""
-        self.found.append((words, lines + body(proof, f"reason-{len(self.found)}")))
-
-    def add_text(
+    def add(
         self,
         text: Callable[..., str],
         title: str | None = None,
         details: Sequence[str] = (),
+        proof: Proof | None = None,
     ) -> None:
+        if proof is not None:
+            words = f"{title}: {verdict_text(proof)}" if title else verdict_text(proof)
+            lines = reasons_of("\n".join(details), ()) if details else ""
+            self.found.append((words, lines + body(proof, f"reason-{len(self.found)}")))
+            return
         heading, _, reasons = text(width=WIDTH).partition("\n\n")
         parts = [*([title] if title else []), *map(str.strip, heading.split("\n"))]
         self.found.append((" · ".join(parts), reasons_of(reasons.strip("\n"), details)))

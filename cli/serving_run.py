@@ -24,7 +24,7 @@ from mtlmon.run.judging import PolicyWork
 from mtlmon.run.option_rules import require_no_columns, require_no_keys
 from mtlmon.run.policies import assumption_watch, knows_rows, open_source, prepare_messages
 from mtlmon.run.report import absent_atoms
-from mtlmon.run.report_policies import time_zone_of, wording_of
+from mtlmon.run.reports import time_zone_of, wording_of
 from mtlmon.run.steps import has_variables
 from mtlmon.serving.findings import Findings, PolicyFindings, StreamFindings, Verdict
 from mtlmon.support.option_names import COMMAND
@@ -170,7 +170,7 @@ class Checking:
                 self.unit = source.times.resolution or source.times.unit
             watch = assumption_watch(self.file, source, self.options.times)
             output = _Taken(lambda: self._take(check, source))
-            judge = FormulaJudge(check, source, output, None, lambda: source, self.options)
+            judge = FormulaJudge(check, source, output, None, self.options)
             names = [policy.name for policy in check.policies]
             work = PolicyWork([judge], source, {}, self.options, names, watch)
             try:

@@ -316,6 +316,11 @@ class LogCheck:
         return self._monitors[: len(self.policies)]
 
     @property
+    def modes(self) -> list[Literal["local", "global", "naive"]]:
+        """The modes that the policies run in."""
+        return [one.mode for one in self.monitors]
+
+    @property
     def triggered(self) -> list[Triggered | None]:
         """For each policy how often its left side held; None if it has none, or is not counted."""
         if not self._companions.policies:
@@ -695,10 +700,9 @@ class LogCheck:
 
     def _settings(self) -> list[tuple[str, object]]:
         """Return the settings that a snapshot depends on, each with words for an error message."""
-        modes = [one.mode for one in self.monitors]
         texts = [(policy.name, str(policy.formula)) for policy in self.policies]
         return [
-            ("other policies or another mode", (texts, modes)),
+            ("other policies or another mode", (texts, self.modes)),
             ("policies with other keys", self.partitions),
             ("policies on other time-points", list(map(str, self.clocks))),
             ("another selection of verdicts", self._selection),

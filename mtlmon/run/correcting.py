@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from mtlmon.relational.input.native import RowEvents
     from mtlmon.run.correcting_relations import LateRelations
     from mtlmon.run.policy_work import Source
-    from mtlmon.run.revised_report import RevisedReport
+    from mtlmon.run.reports import LateReport
     from mtlmon.run.running import Steps
     from mtlmon.run.spec import RunSpec
     from mtlmon.syntax.formula import Formula
@@ -330,7 +330,7 @@ def open_report(
     logs: Mapping[str, os.stat_result],
     options: RunSpec,
     file: Formula | PolicyFile,
-) -> RevisedReport | None:
+) -> LateReport | None:
     """Return what makes the report, if one is wanted.
 
     Raises:
@@ -340,7 +340,7 @@ def open_report(
     if options.reporting.report is None:
         return None
     from mtlmon.run.findings import check_findings
-    from mtlmon.run.revised_report import RevisedReport
+    from mtlmon.run.reports import LateReport
 
     check_findings(options, logs)
-    return RevisedReport(check, source, list(logs), options, file)
+    return LateReport(check, source, logs, options, file)

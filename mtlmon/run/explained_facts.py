@@ -16,27 +16,42 @@ if TYPE_CHECKING:
 
     from mtlmon.checking.shown import Shown
     from mtlmon.explanation.proof import Proof
+    from mtlmon.policy import Policy
     from mtlmon.policy.predicates.kinds import Kind
     from mtlmon.relational.cells import Value
+    from mtlmon.relational.plan import PolicyPlan
     from mtlmon.relational.reasons.evidence import Evidence, Explanation
 
     Facts = dict[str, object]
 
-__all__ = ["facts_of_explanation", "facts_of_proof"]
+__all__ = ["facts_of", "facts_of_explanation", "facts_of_proof"]
 
 
-def facts_of_proof(
-    proof: Proof | UndecidedError, row: RowPlace | None, shown: Shown | None, width: int
+def facts_of(
+    policy: Policy | PolicyPlan, time_stamp: int, offset: int, row: RowPlace | None, **key: str
 ) -> Facts:
+    """Return which violation is explained: of what, when and where.
+
+    Args:
+        policy: the policy.
+        time_stamp: the time-stamp of the time-point.
+        offset: its number within the time-stamp.
+        row: the row of the violation; None if it has none, or that is not known.
+        key: the key of its trace, if the policy has no variables and there is one.
+    """
+    names = {"policy": policy.name, "text": policy.text or None}
+    return {**names, **key, "time": time_stamp, "offset": offset, **_place(row)}
+
+
+def facts_of_proof(proof: Proof | UndecidedError, shown: Shown | None, width: int) -> Facts:
     """Return what explains a violation of a policy without variables.
 
     Args:
         proof: the proof, or the error that says why there is none.
-        row: the row of the violation; None if it has none.
         shown: the message and the values at the violation; None if they are not known.
         width: the width of lines of the explanation.
     """
-    facts = _place(row)
+    facts: Facts = {}
     if shown is not None:
         facts["message"] = shown.message
         facts["values"] = [
@@ -52,7 +67,6 @@ def facts_of_proof(
 
 def facts_of_explanation(
     found: Explanation,
-    row: RowPlace | None,
     variables: Iterable[tuple[str, Kind]],
     relations: Mapping[str, Sequence[Kind]],
     text: str,
@@ -62,7 +76,6 @@ def facts_of_explanation(
 
     Args:
         found: what explains it.
-        row: the row of the violation; None if that is not known.
         variables: the names and kinds of the policy's variables.
         relations: the kinds of the arguments of each atom.
         text: the explanation as text.
@@ -70,7 +83,6 @@ def facts_of_explanation(
     """
     own = zip(variables, found.violation.values, strict=True)
     return {
-        **_place(row),
         "valuation": {name: _value(value, kind) for (name, kind), value in own},
         "witnesses": {name: _value(value, kind) for name, kind, value in found.witnesses},
         "reasons": [

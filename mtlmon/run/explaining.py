@@ -60,42 +60,31 @@ class Explanations:
         self.sections: list[str] = []
         self.remarks: list[str] = []
 
-    def add(self, proof: Proof, title: str | None = None, details: Sequence[str] = ()) -> None:
-        """Add an explanation.
-
-        Args:
-            proof: the proof.
-            title: the policy and the key, if there are several.
-            details: the message and the values at the time-point, as lines.
-        """
-        if self.is_page:
-            from mtlmon.explanation.html import section
-
-            self.sections.append(section(proof, len(self.sections) + 1, title, details))
-        elif self.path is not None:
-            self.sections.append(f"{heading(title, details)}{proof.to_text(width=WIDTH)}\n\n")
-        else:
-            self.show(proof, title, details)
-
-    def add_text(
+    def add(
         self,
         text: Callable[..., str],
         title: str | None = None,
         details: Sequence[str] = (),
+        proof: Proof | None = None,
     ) -> None:
-        """Add an explanation that is text.
+        """Add an explanation.
 
         Args:
-            text: makes the text; takes `width`, the width of lines, and `ascii_only`.
-            title: the policy, if it has a name.
-            details: lines that precede the explanation.
+            text: makes its text; takes `width`, the width of lines, and `ascii_only`.
+            title: the policy and the key, if there are several.
+            details: the message and the values at the time-point, as lines.
+            proof: the proof that explains it, which a page can draw; None if there is none.
         """
+        number = len(self.sections) + 1
         if self.is_page:
-            from mtlmon.explanation.html import text_section
+            from mtlmon.explanation.html import section, text_section
 
-            shown = text(width=WIDTH)
-            number = len(self.sections) + 1
-            self.sections.append(text_section(shown, number, title, details))
+            shown = (
+                text_section(text(width=WIDTH), number, title, details)
+                if proof is None
+                else section(proof, number, title, details)
+            )
+            self.sections.append(shown)
         elif self.path is not None:
             self.sections.append(f"{heading(title, details)}{text(width=WIDTH)}\n\n")
         else:
@@ -127,11 +116,6 @@ class Explanations:
             violations = plural(limit, "violation")
             self.remark(f"explained {violations}; there are more (--explain-limit)")
         self.write()
-
-    def show(self, proof: Proof, title: str | None, details: Sequence[str]) -> None:
-        """Tell the host of an explanation."""
-        shown = proof.to_text(width=self.host.width, ascii_only=not self.host.shows_marks)
-        self.host.say(f"{heading(title, details)}{shown}\n\n")
 
     def write(self) -> None:
         """Write the file, unless the explanations go to standard error.

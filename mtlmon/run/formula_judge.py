@@ -1,10 +1,8 @@
-"""The policies without variables of a run: a `LogCheck`, its output and its findings."""
+"""The policies without variables of a run: a `LogCheck`, its output and what it has found."""
 
 from __future__ import annotations
 
 import json
-from contextlib import closing
-from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from mtlmon.run.endings import note_untriggered, note_waiting
@@ -15,19 +13,16 @@ from mtlmon.run.snapshot_parts import POLICIES, damaged, joined_parts, require_s
 from mtlmon.run.table_output import continue_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from mtlmon.checking import LogCheck, TextLog
-    from mtlmon.checking.explaining import Violation
     from mtlmon.checking.outputs import Output
     from mtlmon.checking.row_files import RowPlace
     from mtlmon.checking.text_logs import TextBatch
     from mtlmon.drive.native import VerdictRows
     from mtlmon.policy.limits import Tally
-    from mtlmon.reporting import PolicyReport, Run
-    from mtlmon.run.explaining import Explanations
     from mtlmon.run.files import Writer
-    from mtlmon.run.findings import Findings
+    from mtlmon.run.found_verdicts import FoundVerdicts
     from mtlmon.run.judges import Point
     from mtlmon.run.people import Outcome
     from mtlmon.run.pump import EndTime
@@ -53,8 +48,7 @@ class FormulaJudge(Judge):
         check: the check that monitors the events.
         source: the log.
         output: converts verdicts to bytes; None if no verdicts are wanted.
-        findings: collects violations for explanations and the report; None if neither is wanted.
-        again: opens the log once more, for these.
+        found: collects violations for explanations and the report; None if neither is wanted.
         options: the options of the run.
     """
 
@@ -63,16 +57,14 @@ class FormulaJudge(Judge):
         check: LogCheck,
         source: Source,
         output: Output | None,
-        findings: Findings | None,
-        again: Callable[[], Source],
+        found: FoundVerdicts | None,
         options: RunSpec,
     ) -> None:
         self.check = check
         self.memory = check.memory
         self.source = source
         self.output = output
-        self.findings = findings
-        self.again = again
+        self._found = found
         self.options = options
         self._writer: Writer = NoWriter() if output is None else output.writer
         if output is not None and output.lines is not None:
@@ -104,8 +96,8 @@ class FormulaJudge(Judge):
         return self.check.feed(batch, self.source, cuts)
 
     def take(self, position: int | None) -> None:
-        if self.findings is not None:
-            self.findings.take()
+        if self._found is not None:
+            self._found.take()
         if self.output is not None and len(self.check.verdicts):
             self.output.put(self.check.verdicts)
 
@@ -222,47 +214,9 @@ class FormulaJudge(Judge):
         first = None if tracker is None else tracker.first_violation
         return None if first is None else first[1]
 
-    # ---- violations that are collected -----------------------------------------------------
-
-    def chosen(self) -> Sequence[Violation]:
-        assert self.findings is not None
-        return self.findings.chosen
-
     @property
-    def total(self) -> int:
-        return 0 if self.findings is None else self.findings.total
-
-    def explained(self, chosen: Sequence[Violation]) -> Iterator[Callable[[Explanations], None]]:
-        if not chosen:
-            return
-        assert self.findings is not None
-        with closing(self.again()) as log:
-            found = dict(self.findings.explained(list(chosen), log))
-        for violation in chosen:
-            yield partial(
-                self.findings.add_explanation, violation=violation, proof=found[violation]
-            )
-
-    def places_of(self, chosen: Sequence[Violation]) -> list[RowPlace | None]:
-        if not chosen:
-            return []
-        from mtlmon.run.context import rows_of_violations
-
-        with closing(self.again()) as log:
-            rows = rows_of_violations(self.check, chosen, log)
-        return [rows.of(one) for one in chosen]
-
-    def run_facts(self, seconds: float, *, is_interrupted: bool) -> Run:
-        assert self.findings is not None
-        return self.findings.run(seconds, is_interrupted=is_interrupted)
-
-    def remarks(self, *, is_interrupted: bool) -> Iterator[str]:
-        assert self.findings is not None
-        return self.findings.remarks(is_interrupted=is_interrupted)
-
-    def reports(self) -> list[PolicyReport]:
-        assert self.findings is not None
-        return self.findings.reports(self.again)
+    def found(self) -> FoundVerdicts | None:
+        return self._found
 
     # ---- checkpoints -----------------------------------------------------------------------
 
@@ -272,19 +226,19 @@ class FormulaJudge(Judge):
         return not self.check.is_within_row
 
     def snapshot(self) -> bytes:
-        """Return the settings, check, keys and findings as bytes for `restore`."""
-        findings = None if self.findings is None else self.findings.snapshot()
+        """Return the settings, check, keys and violations as bytes for `restore`."""
+        found = None if self._found is None else self._found.snapshot()
         settings = [value for _, value in self.settings()]
         parts = [
             json.dumps(settings).encode(),
             self.check.snapshot(),
-            json.dumps(findings).encode(),
+            json.dumps(found).encode(),
             *(b"" if keys is None else keys.snapshot() for keys in self.source.key_tables),
         ]
         return joined_parts(POLICIES, parts)
 
     def restore(self, snapshot: bytes, output_size: int) -> None:
-        settings, check, findings, *tables = split_parts(snapshot, POLICIES, LEAST_PARTS)
+        settings, check, found, *tables = split_parts(snapshot, POLICIES, LEAST_PARTS)
         require_same(self.settings(), json.loads(settings))
         self.check.restore(check)
         if self.check.needs_all_ticks:
@@ -297,8 +251,8 @@ class FormulaJudge(Judge):
                 keys.restore(table)
                 if len(keys) < count:
                     raise damaged()
-        if self.findings is not None:
-            self.findings.restore(json.loads(findings))
+        if self._found is not None:
+            self._found.restore(json.loads(found))
         continue_table(self.output, output_size, self.options)
 
     def settings(self) -> list[tuple[str, object]]:

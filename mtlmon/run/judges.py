@@ -20,9 +20,8 @@ if TYPE_CHECKING:
     from mtlmon.engine.native import MemoryLimit
     from mtlmon.errors import MtlmonError
     from mtlmon.policy.limits import Tally
-    from mtlmon.reporting import PolicyReport, Run
-    from mtlmon.run.explaining import Explanations
     from mtlmon.run.files import Writer
+    from mtlmon.run.findings import FoundInOrder
     from mtlmon.run.people import Outcome
     from mtlmon.run.pump import EndTime
     from mtlmon.tables.event_batch import EventBatch
@@ -247,34 +246,10 @@ class Judge(Protocol):
 
     # ---- violations that are collected -----------------------------------------------------
 
-    @abstractmethod
-    def chosen(self) -> Sequence[Any]:
-        """Return the first violations, in order."""
-
     @property
     @abstractmethod
-    def total(self) -> int:
-        """How many violations there are."""
-
-    @abstractmethod
-    def explained(self, chosen: Sequence[Any]) -> Iterator[Callable[[Explanations], None]]:
-        """Read the log again; yield what adds the explanation of each of some violations."""
-
-    @abstractmethod
-    def places_of(self, chosen: Sequence[Any]) -> list[RowPlace | None]:
-        """Return the rows of violations; None for one that is about no row."""
-
-    @abstractmethod
-    def run_facts(self, seconds: float, *, is_interrupted: bool) -> Run:
-        """Return what a report says of the run, which took so many seconds."""
-
-    @abstractmethod
-    def remarks(self, *, is_interrupted: bool) -> Iterator[str]:
-        """Yield the remarks of a report about the run as a whole."""
-
-    @abstractmethod
-    def reports(self) -> list[PolicyReport]:
-        """Return the results of the policies for a report."""
+    def found(self) -> FoundInOrder | None:
+        """The violations, for explanations, contexts and a report; None if none are wanted."""
 
     # ---- checkpoints -----------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from mtlmon.checking import TextLog
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from mtlmon.policy.limits import PolicyCounts
     from mtlmon.run.checkpoint import LogMark
     from mtlmon.run.files import Writer
+    from mtlmon.run.findings import FoundInOrder
     from mtlmon.run.judges import Judge
     from mtlmon.run.people import Outcome
     from mtlmon.run.policy_work import Source
@@ -339,16 +341,21 @@ class PolicyWork(EventWork):
 
     # ---- violations that are collected -----------------------------------------------------
 
-    def chosen(self) -> list[tuple[Judge, Any]]:
-        """Return the first violations, by time-stamp, with the judge that has found each."""
-        found = [(judge, one) for judge in self.judges for one in judge.chosen()]
-        found.sort(key=lambda own: own[1].time_stamp)
-        return found[: self.options.reporting.explain_limit]
+    @property
+    def found(self) -> list[FoundInOrder]:
+        """The violations of each kind of policies, for explanations, contexts and a report."""
+        return [judge.found for judge in self.judges if judge.found is not None]
+
+    def chosen(self) -> list[tuple[FoundInOrder, Any]]:
+        """Return the first violations, by time-stamp, each with those that it is among."""
+        every = [(found, one) for found in self.found for one in found.chosen]
+        every.sort(key=lambda own: own[1].time_stamp)
+        return every[: self.options.reporting.explain_limit]
 
     @property
     def total(self) -> int:
         """How many violations there are."""
-        return sum(judge.total for judge in self.judges)
+        return sum(found.total for found in self.found)
 
     def explain(self) -> None:
         """Explain the first violations, to standard error or to a file."""
@@ -356,11 +363,11 @@ class PolicyWork(EventWork):
 
         explanations, chosen = explanations_for(self.options), self.chosen()
         explained = {
-            judge: judge.explained([one for own, one in chosen if own is judge])
-            for judge in self.judges
+            found: found.explained([one for own, one in chosen if own is found])
+            for found in self.found
         }
-        for judge, _ in chosen:
-            next(explained[judge])(explanations)
+        for found, _ in chosen:
+            next(explained[found])(explanations)
         explanations.finish(self.total, self.options.reporting.explain_limit)
 
     def show_context(self) -> None:
@@ -370,30 +377,20 @@ class PolicyWork(EventWork):
         chosen = self.chosen()
         places = [
             place
-            for judge in self.judges
-            for place in judge.places_of([one for own, one in chosen if own is judge])
+            for found in self.found
+            for place in found.places_of([one for own, one in chosen if own is found])
         ]
         of_rows = [place for place in places if place is not None]
         ticks = len(places) - len(of_rows)
         show_rows(of_rows, texts_of(self.source), self.options, self.total, ticks)
 
     def write_report(self, seconds: float, *, is_interrupted: bool) -> None:
-        """Write the report on a run that took so many seconds, by the order of the file."""
-        from dataclasses import replace
+        """Write the report on a run that took so many seconds."""
+        from mtlmon.run.reports import remarks_of, save_report
 
-        from mtlmon.reporting import ReportData
-        from mtlmon.run.findings import save_report
-
-        run = self.pace.run_facts(seconds, is_interrupted=is_interrupted)
-        remarks = [
-            remark
-            for judge in self.judges
-            for remark in judge.remarks(is_interrupted=is_interrupted)
-        ]
-        reports = [report for judge in self.judges for report in judge.reports()]
-        reports.sort(key=lambda one: self.names.index(one.name))
-        run = replace(run, remarks=list(dict.fromkeys(remarks)))
-        save_report(ReportData(reports, run), self.options.reporting)
+        found, is_stopped = self.found, any(judge.is_stopped for judge in self.judges)
+        remarks = partial(remarks_of, found, is_interrupted=is_interrupted, is_stopped=is_stopped)
+        save_report(found, self.names, remarks, seconds)
 
     # ---- checkpoints -----------------------------------------------------------------------
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from mtlmon.run.in_order import Reasons
     from mtlmon.run.policy_work import Source
     from mtlmon.run.pump import EndTime
-    from mtlmon.run.revised_report import RevisedReport
+    from mtlmon.run.reports import LateReport
     from mtlmon.run.running import Steps
     from mtlmon.run.spec import RunSpec
     from mtlmon.tables.event_batch import EventBatch
@@ -190,7 +190,7 @@ class LateWork(EventWork):
         *,
         events: RowEvents | None,
         first: FirstViolation | None,
-        revised: RevisedReport | None,
+        revised: LateReport | None,
         assumptions: AssumptionWatch | None = None,
     ) -> None:
         super().__init__(source, logs, options.host, assumptions)

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from mtlmon.checking.text_streams import TextStreams
     from mtlmon.policy.predicates.time_points import When
     from mtlmon.run.files import VerdictFile
-    from mtlmon.run.findings import Findings
     from mtlmon.run.host import Signals
     from mtlmon.run.judges import Judge
     from mtlmon.run.judging import PolicyWork
@@ -85,7 +84,7 @@ def check_logs(file: Formula | PolicyFile, options: RunSpec) -> Steps:
         check = check_in_order(formulas, policies, options, memory, others)
         if not options.log.is_table:
             require_no_keys(check.partitions, file, options)
-        note_modes(formulas, [one.mode for one in check.monitors], options)
+        note_modes(formulas, check.modes, options)
     return check_source(check, file, options, memory)
 
 
@@ -129,14 +128,22 @@ def check_source(
         if tracks_rows(check, relations, options):
             source.track_rows()
         logs = statuses(source)
-        findings = open_findings(check, source, logs, options, file)
+        if options.reporting.needs_violations:
+            from mtlmon.run.findings import check_all_findings
+
+            check_all_findings(options, logs, source)
         judges: list[Judge] = []
         if check is not None:
             from mtlmon.run.formula_judge import FormulaJudge
 
+            found = None
+            if options.reporting.needs_violations:
+                from mtlmon.run.found_verdicts import FoundVerdicts
+
+                found = FoundVerdicts(check, source, logs, options, file, again)
             prepare_messages(check, options)
             output = make_output(check, source, options, relations)
-            judges.append(FormulaJudge(check, source, output, findings, again, options))
+            judges.append(FormulaJudge(check, source, output, found, options))
         watch = assumption_watch(file, source, options.times)
         names = [policy.name for policy in policies_of(file)]
         if relations is not None:
@@ -199,30 +206,6 @@ def check_in_order(
         counts_triggered=wants_triggered(among, options),
         rows=options.output.rows or (for_people and knows_rows(among, options.log)),
     )
-
-
-def open_findings(
-    check: LogCheck | None,
-    source: Source,
-    logs: Mapping[str, os.stat_result],
-    options: RunSpec,
-    file: Formula | PolicyFile,
-) -> Findings | None:
-    """Return what collects violations of a check, if explanations or a report are wanted.
-
-    Raises:
-        RunError: they are not possible.
-    """
-    if not options.reporting.needs_violations:
-        return None
-    from mtlmon.run.findings import Findings, check_all_findings
-    from mtlmon.run.relation_findings import can_reread
-
-    check_all_findings(options, logs, source)
-    if check is None:
-        return None
-    is_rereadable = can_reread(logs, options.log)
-    return Findings(check, source, list(logs), options, can_reread=is_rereadable, file=file)
 
 
 def prepare_messages(check: LogCheck, options: RunSpec) -> None:

@@ -31,7 +31,7 @@ __all__ = [
 
 _RUN_PARTS = 3
 _PARTS = _RUN_PARTS + 2
-"""How many parts of a snapshot describe a check: its run, its findings and its rows."""
+"""How many parts of a snapshot describe a check: its run, what it has found and its rows."""
 
 
 def snapshot_of(check: Check | None, source: bytes, options: RunSpec) -> bytes:
@@ -44,12 +44,12 @@ def snapshot_of(check: Check | None, source: bytes, options: RunSpec) -> bytes:
     """
     kept = [value for _, value in _settings(options)]
     settings = json.dumps([*kept, options.judging.slices]).encode()
-    findings = None if check is None or check.findings is None else check.findings.snapshot()
+    found = None if check is None or check.found is None else check.found.snapshot()
     run = [b""] * _RUN_PARTS if check is None else check.run.snapshot()
     rows = b""
     if check is not None and check.point_rows is not None:
         rows = check.point_rows.snapshot()
-    return joined_parts(RELATIONS, [settings, source, *run, json.dumps(findings).encode(), rows])
+    return joined_parts(RELATIONS, [settings, source, *run, json.dumps(found).encode(), rows])
 
 
 def restored_source(snapshot: bytes, options: RunSpec) -> tuple[bytes, list[bytes]]:
@@ -76,12 +76,12 @@ def restore_check(check: Check, state: Sequence[bytes]) -> None:
     Raises:
         SnapshotError: the snapshot is of other policies.
     """
-    *run, findings, rows = state
+    *run, found, rows = state
     check.run.restore(run)
     if check.point_rows is not None:
         check.point_rows.restore(rows)
-    if check.findings is not None:
-        check.findings.restore(json.loads(findings))
+    if check.found is not None:
+        check.found.restore(json.loads(found))
 
 
 def _settings(options: RunSpec) -> list[tuple[str, object]]:

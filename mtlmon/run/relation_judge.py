@@ -1,4 +1,4 @@
-"""The policies with variables of a run: a relational engine, its output and its findings.
+"""The policies with variables of a run: a relational engine, its output and what it has found.
 
 On tables, the plan needs the types of columns, so the engine is there once rows have been read.
 Beside other policies, the engine takes each batch first, and its answers wait (`WaitingAnswers`)
@@ -7,7 +7,6 @@ until the others have come as far. Within a batch it is ahead of them.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from mtlmon.errors import MtlmonError
@@ -29,13 +28,12 @@ from mtlmon.run.table_output import answer_output, continue_table
 from mtlmon.support.snapshot_parts import sized, take_sized
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from os import stat_result
     from typing import Any
 
     from mtlmon.checking import TextLog
     from mtlmon.checking.partitions import Partitions
-    from mtlmon.checking.row_files import RowPlace
     from mtlmon.checking.text_logs import LineEvents, TextBatch
     from mtlmon.engine.native import MemoryLimit
     from mtlmon.policy import PolicyFile
@@ -45,17 +43,13 @@ if TYPE_CHECKING:
     from mtlmon.relational.input.native import RowEvents
     from mtlmon.relational.native import PointBlock
     from mtlmon.relational.plan import Plan
-    from mtlmon.relational.reasons import Violation
     from mtlmon.relational.reasons.evidence import Reader
     from mtlmon.relational.slicing.engine import Engine
-    from mtlmon.reporting import PolicyReport, Run
-    from mtlmon.run.explaining import Explanations
     from mtlmon.run.files import Writer
+    from mtlmon.run.found_values import FoundValues
     from mtlmon.run.judges import Point
     from mtlmon.run.people import Outcome
     from mtlmon.run.pump import EndTime
-    from mtlmon.run.relation_findings import RelationFindings
-    from mtlmon.run.relation_report import RelationReport
     from mtlmon.run.relations import Output
     from mtlmon.run.spec import RunSpec
     from mtlmon.tables import TableEvents
@@ -96,7 +90,6 @@ class RelationJudge(Judge):
     traces: RelationTraces | None = None
     events: LineEvents | None = None
     source: TextLog | TableEvents | None = None
-    findings: RelationFindings | None = None
 
     def __init__(
         self,
@@ -172,11 +165,11 @@ class RelationJudge(Judge):
                 self.memory,
                 self.analysis,
                 times,
+                find=self.find,
                 queue=None if self.waiting is None else self.waiting.queue,
                 output=self.output,
                 key_columns=self.key_columns,
             )
-            self.findings = self.check.findings
             if self.table is not None:
                 from mtlmon.tables.valuations import valuation_table
 
@@ -457,63 +450,16 @@ class RelationJudge(Judge):
             return [], ""
         return [], f"\n\n{answer_counts(self.tallies)}{policy_remarks(self.tallies)}"
 
-    # ---- violations that are collected -----------------------------------------------------
-
-    def chosen(self) -> Sequence[Violation]:
-        self.known()
-        assert self.findings is not None
-        return self.findings.chosen
-
     @property
-    def total(self) -> int:
-        return 0 if self.findings is None else self.findings.total
+    def found(self) -> FoundValues | None:
+        return self.known().found
 
-    def explained(self, chosen: Sequence[Violation]) -> Iterator[Callable[[Explanations], None]]:
-        from mtlmon.run.relation_findings import RelationExplanations
+    def find(self, check: Check) -> FoundValues:
+        """Return what collects the violations of a check, once the log is there."""
+        from mtlmon.run.found_values import FoundValues
 
-        assert self.findings is not None
-        assert self.analysis is not None
-        made = RelationExplanations(
-            self.findings, self.file, self.analysis, self.reader(), self.options
-        )
-        for found in made.explainer.explain(chosen):
-            yield partial(made.add_found, found=found)
-
-    def places_of(self, chosen: Sequence[Violation]) -> list[RowPlace | None]:
-        assert self.findings is not None
-        return [self.findings.rows[one.point] for one in chosen]
-
-    @property
-    def report(self) -> RelationReport:
-        """The part of a report that is about these policies."""
-        from mtlmon.run.relation_findings import can_reread
-        from mtlmon.run.relation_report import RelationReport
-
-        check = self.known()
-        assert self.findings is not None
-        assert self.analysis is not None
-        read = self.reader() if can_reread(self.logs, self.options.log) else None
-        source = self.source
-        assert source is not None
-        return RelationReport(
-            check,
-            self.findings,
-            self.file,
-            self.analysis,
-            self.options,
-            list(self.logs),
-            (source.rows, source.skipped, source.row_name),
-            read,
-        )
-
-    def run_facts(self, seconds: float, *, is_interrupted: bool) -> Run:
-        return self.report.run(seconds, is_interrupted=is_interrupted)
-
-    def remarks(self, *, is_interrupted: bool) -> Iterator[str]:
-        return self.report.remarks(is_interrupted=is_interrupted)
-
-    def reports(self) -> list[PolicyReport]:
-        return self.report.reports()
+        assert self.source is not None
+        return FoundValues(check, self.source, self.logs, self.options, self.file, self.reader)
 
     # ---- checkpoints -----------------------------------------------------------------------
 

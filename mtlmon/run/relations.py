@@ -31,7 +31,7 @@ from mtlmon.syntax.printer import written_name
 from mtlmon.syntax.report import visible
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from mtlmon.arrays.native import KeyTable
     from mtlmon.checking.point_rows import PointRows
@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from mtlmon.relational.running import AnswerOutput
     from mtlmon.relational.slicing.engine import Engine
     from mtlmon.run.files import Writer
+    from mtlmon.run.found_values import FoundValues
     from mtlmon.run.people import Outcome
-    from mtlmon.run.relation_findings import RelationFindings
     from mtlmon.run.relation_people import PeopleAnswers
     from mtlmon.run.spec import Judging, Log, RunSpec
     from mtlmon.tables.columns.times import Times
@@ -204,6 +204,7 @@ class Check:
         options: the options of the run.
         memory: the memory limit of the run.
         times: the log's notation of times, or None if it has the time-stamps.
+        find: returns what takes the answers and keeps violations, if these are wanted.
         queue: takes the answers instead of the output, until the verdicts of policies without
             variables have come as far.
         output: the output, which others write to as well; by default, one of its own.
@@ -221,7 +222,8 @@ class Check:
         options: RunSpec,
         memory: MemoryLimit,
         analysis: Analysis,
-        times: Times | None = None,
+        times: Times | None,
+        find: Callable[[Check], FoundValues],
         queue: AnswerQueue | None = None,
         output: Output | None = None,
         key_columns: Sequence[str] | None = None,
@@ -255,18 +257,10 @@ class Check:
         if output is None:
             output = self.make_output(options, times)
         self.output = output
-        self.findings: RelationFindings | None = None
+        self.found: FoundValues | None = None
         self.taker: AnswerOutput = self.output
         if options.reporting.needs_violations:
-            from mtlmon.run.relation_findings import RelationFindings
-
-            self.taker = self.findings = RelationFindings(
-                self.plan,
-                self.output,
-                options,
-                point_rows=self.point_rows,
-            )
-            self.findings.times = time_texts(options, times)
+            self.taker = self.found = find(self)
         self.run = RelationalRun(
             self.engine,
             self.taker if queue is None else queue,
