@@ -351,7 +351,7 @@ if TYPE_CHECKING:
     from mtlmon.spark.streaming.event_records import Waiting as WaitingRecords
     from mtlmon.spark.streaming.journal import ENTRY_COST, Head, Holding, Journal
     from mtlmon.spark.streaming.key_streams import KeyStreams
-    from mtlmon.spark.streaming.late_buckets import LateBucket, LateBuckets
+    from mtlmon.spark.streaming.live_bucket import LiveBucket
     from mtlmon.spark.streaming.nodes import Host, Machine, Sent, Visit
     from mtlmon.spark.streaming.packing import EVENTS, LATEST, PLACE, TASK, PackRows, key_types
     from mtlmon.spark.streaming.processor import NodeProcessor
@@ -381,7 +381,6 @@ if TYPE_CHECKING:
         unpacked_rows,
     )
     from mtlmon.spark.streaming.slice_state import LiveSlice
-    from mtlmon.spark.streaming.stream_corrections import StreamCorrections
     from mtlmon.streams import atoms as streams_atoms
     from mtlmon.streams import bounds as streams_bounds
     from mtlmon.streams import cells as streams_cells

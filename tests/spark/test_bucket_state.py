@@ -23,7 +23,6 @@ from tests.doors import (
     Entry,
     EventRecords,
     Head,
-    LateBuckets,
     Policies,
     Visit,
     check_settings,
@@ -149,8 +148,7 @@ class Keeper:
         worker = self.workers.pop(turn, None) or Worker.of(self.policies)
         if turn >= 0:
             self.workers[turn] = worker
-        kind = BucketMonitors if self.lateness is None else LateBuckets
-        monitors = kind(self.policies, self.records, worker.shared, None, self.lateness)
+        monitors = BucketMonitors(self.policies, self.records, worker.shared, None, self.lateness)
         journal = self.journal.seen_by(worker)
         visit = monitors.visit(journal, SentBlocks(self._blocks(batch.events), batch.horizon))
         assert visit is not None

@@ -11,15 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mtlmon.errors import SnapshotError
+from mtlmon.verdict_arrays import verdict_type
 from tests.doors import (
     DELETED,
     INSERTED,
     UPDATED,
     Entry,
     Head,
-    LateBucket,
+    LiveBucket,
     change_type,
     check_settings,
+    joined_parts,
+    split_parts,
 )
 from tests.doors import pending_delay as decision_delay
 from tests.spark.test_bucket_state import (
@@ -219,8 +222,8 @@ def test_what_was_before_all_late_events_is_not_judged_again() -> None:
         keeper.resume(Batch(now, (sent(1, now), sent(1, max(0, now - 15), "p"))))
         ((name, kept),) = keeper.workers[0].holding._kept.items()
         assert name is None
-        assert isinstance(kept.held, LateBucket)
-        assert len(kept.held.past.rows) <= 10
+        assert isinstance(kept.held, LiveBucket)
+        assert len(kept.held.past.owners) <= 10
 
 
 def test_a_damaged_past_is_refused() -> None:
@@ -229,16 +232,22 @@ def test_a_damaged_past_is_refused() -> None:
     keeper.resume(Batch(8, ()))
     (content,) = keeper.stored
     entry = Entry.decoded(content)
-    *before, rows, owners, advances, advanced = entry.parts
+    *before, past = entry.parts
+    advances, advanced, records, owners = split_parts(past)
+    assert len(advances) == len(advanced) * 2 == 0
+    assert len(records) == verdict_type().itemsize * len(owners) // 4 > 0
     no_number = b"\x01" + owners[1:]
     for parts in (
-        [rows, owners, advances],
-        [rows[:-8], owners, advances, advanced],
-        [rows[:-1], owners, advances, advanced],
-        [rows, no_number, advances, advanced],
-        [rows, owners, advances, advanced + bytes(4)],
+        [advances, advanced, records],
+        [advances, advanced, records[:-1], owners],
+        [advances, advanced, records[: -verdict_type().itemsize], owners],
+        [advances, advanced, records, no_number],
+        [advances, advanced, records, owners, records, owners],
+        [advances + bytes(8), advanced, records, owners],
+        [advances, advanced + bytes(4), records, owners],
+        [advances + bytes(7), advanced, records, owners],
     ):
-        damaged = entry._replace(parts=[*before, *parts]).encoded()
+        damaged = entry._replace(parts=[*before, joined_parts(parts)]).encoded()
         keeper.journal.entries = [damaged]
         keeper.journal.head = Head.of(damaged, 9)
         with pytest.raises(SnapshotError, match="damaged"):

@@ -28,7 +28,6 @@ from tests.doors import (
     BucketMonitors,
     Head,
     RelationHost,
-    StreamCorrections,
     change_type,
     relations_of_rows,
     stream_columns,
@@ -122,7 +121,7 @@ class Corrected(Query):
         policies = self.source.policies
         states = RelationHost(relations_of_rows(policies), self.of_rows, LATENESS)
         self.states = states
-        self.monitors: BucketMonitors = StreamCorrections(
+        self.monitors = BucketMonitors(
             policies, self.records, self.worker.shared, self.streams, LATENESS
         )
 

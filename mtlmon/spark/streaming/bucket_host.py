@@ -19,11 +19,9 @@ from pyspark.sql.types import (
 from mtlmon.engine.pending import decision_delay
 from mtlmon.spark.streaming.bucket_state import BucketMonitors
 from mtlmon.spark.streaming.key_streams import KeyStreams
-from mtlmon.spark.streaming.late_buckets import LateBuckets
 from mtlmon.spark.streaming.lateness import Admission
 from mtlmon.spark.streaming.nodes import Host
 from mtlmon.spark.streaming.shared_monitors import digest_of, monitors_of
-from mtlmon.spark.streaming.stream_corrections import StreamCorrections
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -111,14 +109,11 @@ class BucketHost(Host):
 
     def open(self) -> BucketMonitors:
         shared = monitors_of(self._policies, self._digest)
-        given = self._policies, self._records, shared
+        streams = None
+        if self._source is not None:
+            streams = KeyStreams(self._source, self._records.events)
         lateness = self._admission.lateness
-        if self._source is None:
-            return (BucketMonitors if lateness is None else LateBuckets)(*given, None, lateness)
-        streams = KeyStreams(self._source, self._records.events)
-        if lateness is None:
-            return BucketMonitors(*given, streams)
-        return StreamCorrections(*given, streams, lateness)
+        return BucketMonitors(self._policies, self._records, shared, streams, lateness)
 
     def rows(self, sent: Sent, visit: Visit[Answers]) -> Iterator[Row]:
         bounds = self._admission.final_below(self._delays, sent.horizon)

@@ -43,8 +43,7 @@ class KeyFacts(NamedTuple):
         next_wakeup: the least horizon at which there is something to do without a new event, or
             `NEVER`.
         settled_from: the least horizon from which on the key's past makes no difference beside the
-            states of monitors, or `NEVER`: the streams are like those of a new key. Where events
-            may come late, it is the horizon up to which the key has been judged.
+            states of monitors, or `NEVER`: the streams are like those of a new key.
         streams: the snapshots of the streams; empty if they are like those of a new key.
     """
 
@@ -65,10 +64,11 @@ class Segment(NamedTuple):
         horizon: events below it have been judged.
         keys: the columns of the keys.
         facts: what is known of the keys.
-        waiting: the events that wait, in the order in which they came.
+        waiting: the events that wait, in the order in which they came; before them those that may
+            be judged again.
         owners: for each of these, the index of its key.
         monitors: the snapshots of the monitors of these keys, one for each policy; behind them what
-            else is remembered where late events correct verdicts.
+            else is remembered where late events correct verdicts, as `LiveBucket` writes it.
     """
 
     horizon: int

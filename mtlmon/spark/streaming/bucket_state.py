@@ -1,22 +1,37 @@
 """The monitors of a bucket of keys, whose state rests as a journal between the batches of a query.
 
 Events wait until the watermark has passed their time-stamp, so that no earlier event of their key
-can come any more. Then they are monitored in the order of time. Finally, time is advanced to the
-watermark, which can decide more verdicts. Only keys that have such events or that time decides
-about are visited. What has come is appended to the journal as a step: whoever has all entries can
-take it again. Where that is not so, or would take long, because streams are computed key by key,
-what the keys leave is appended as a segment. Once these entries outweigh the first one, all keys
-become one segment, without those whose past no longer matters.
+can come in time any more. Then they are monitored in the order of time. Finally, time is advanced
+to the watermark, which can decide more verdicts. Only keys that have such events or that time
+decides about are visited. What has come is appended to the journal as a step: whoever has all
+entries can take it again. Where that is not so, or would take long, because streams are computed
+key by key, what the keys leave is appended as a segment. Once these entries outweigh the first one,
+all keys become one segment, without those whose past no longer matters.
 
 A key wakes up at its earliest waiting event, its next tick, or the next time-stamp at which time
 alone can bring a verdict, and its bucket with the earliest of its keys. Ticks below the watermark
 are due, as no row below it can come any more. The monitors are those of the worker
 (`shared_monitors`).
+
+Where late events correct verdicts, what is stored of a key is its base: its states at a time before
+which no event can come any more, what it has taken since, and the verdicts that this has brought.
+When something comes late, the key is judged from the base on as if it had never been; what it says
+now and has said before is compared. No operator and no stream has an algorithm for late events. The
+times that have passed and brought a verdict are taken again, too, as equivalences depend on them.
+Keys without late events go on from their present, which is in memory only. The base moves on when a
+key is judged from there, at the latest once it is two latenesses old. If policies look values up in
+relations of rows, a key is always judged from its base, as relations may be others now; and the
+base is never older than the lateness, as relations are told no further back.
+
+`mtlmon.history` keeps a state for each few events and stops where one is unchanged. But it keeps
+all events as long as a verdict can change: for ever, where a formula looks ahead without a bound.
+Here, the states of time-points that wait stand for them, which a stream without an end needs.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -24,38 +39,40 @@ import pyarrow as pa
 from mtlmon.checking.row_offsets import SuccessiveOffsets
 from mtlmon.spark.common.trace_monitors import messages_of, points_of
 from mtlmon.spark.streaming.bucket_records import NEVER, Segment, Step
-from mtlmon.spark.streaming.changes import first_verdicts
-from mtlmon.spark.streaming.event_records import joined
+from mtlmon.spark.streaming.changes import differences, first_verdicts
+from mtlmon.spark.streaming.event_records import Waiting
 from mtlmon.spark.streaming.lateness import Admission
-from mtlmon.spark.streaming.live_bucket import LiveBucket
+from mtlmon.spark.streaming.live_bucket import (
+    NO_STREAM,
+    NO_VERDICTS,
+    KeyVerdicts,
+    LiveBucket,
+    Taken,
+)
 from mtlmon.spark.streaming.nodes import Machine
 from mtlmon.verdicts.arrays import verdict_type
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from mtlmon.drive.native import KeyedMonitors
-    from mtlmon.spark.common.policies import CompiledPolicy, Policies
-    from mtlmon.spark.common.trace_monitors import Points
+    from mtlmon.spark.common.policies import Policies
     from mtlmon.spark.streaming.bucket_keys import BucketKeys
     from mtlmon.spark.streaming.bucket_records import BucketRecords
     from mtlmon.spark.streaming.entries import Entry
-    from mtlmon.spark.streaming.event_records import DueEvents, Waiting
+    from mtlmon.spark.streaming.event_records import DueEvents
     from mtlmon.spark.streaming.key_streams import KeyStreams
+    from mtlmon.spark.streaming.live_bucket import States
     from mtlmon.spark.streaming.nodes import Sent
     from mtlmon.spark.streaming.shared_monitors import SharedMonitors
 
-__all__ = [
-    "NO_STARTS",
-    "Answers",
-    "BucketMonitors",
-    "OwnedRecords",
-    "Work",
-    "fed",
-    "owned_records",
-]
+_NONE = np.empty(0, np.int64)
+
+Changes: TypeAlias = "list[list[tuple[NDArray[np.void], NDArray[np.int64]]]]"
+"""Records of changes of each policy, with the numbers of their keys."""
+
+__all__ = ["Answers", "BucketMonitors", "OwnedRecords"]
 
 
 class OwnedRecords(NamedTuple):
@@ -111,9 +128,12 @@ class BucketMonitors(Machine[LiveBucket, Answers]):
         self._shared = shared
         self._monitors = list(zip(policies.policies, shared.monitors, strict=True))
         self._admission = Admission(lateness)
+        self._hears = streams is not None and streams.hears
+        # how much older than the lateness bases get
+        self._slack = 0 if self._hears else lateness or 0
 
     def begin(self, key: tuple[object, ...]) -> LiveBucket:
-        return LiveBucket(self._records, self._shared)
+        return LiveBucket(self._records, self._shared, corrects=self._admission.corrects)
 
     def fits(self, node: object) -> bool:
         return isinstance(node, LiveBucket) and node.shared is self._shared
@@ -132,71 +152,47 @@ class BucketMonitors(Machine[LiveBucket, Answers]):
     def replay(self, node: LiveBucket, entries: Sequence[Entry]) -> None:
         for entry in map(self._records.decode, entries):
             if isinstance(entry, Segment):
-                self._take_segment(node, entry)
+                node.take_segment(entry)
             else:
                 node.add(entry.keys)
                 self._take(node, entry.events, entry.owners, entry.horizon)
 
-    def _take_segment(self, live: LiveBucket, segment: Segment) -> None:
-        """Replace what is known of the keys of a segment."""
-        live.take_segment(segment)
-
     def update(self, node: LiveBucket, sent: Sent) -> tuple[Entry | None, Answers]:
-        if self._streams is not None:
-            self._streams.notify(sent.side)
-        columns, events, late = self._admitted(
-            sent.blocks, self._admission.admits_from(sent.horizon)
-        )
-        entry, verdicts = self._updated(node, columns, events, sent.horizon)
-        return None if entry is None else self._records.encode(entry), Answers(verdicts, late)
-
-    def _updated(
-        self, live: LiveBucket, columns: list[pa.Array], events: Waiting, horizon: int
-    ) -> tuple[Segment | Step | None, dict[int, OwnedRecords]]:
-        """Let a bucket take events, with the columns of their keys, that are not too late.
-
-        Returns:
-            What leads from the journal before to the bucket as it is now, None if it has not
-            changed; and the verdicts.
-        """
-        wakeup = live.next_change
-        changed = None if self._streams is None else self._streams.changed(live.keys)
+        horizon, streams = sent.horizon, self._streams
+        columns, events = self._records.read_blocks(sent.blocks)
+        is_late = events.rows[:, 0] < self._admission.admits_from(horizon)
+        late = None
+        if is_late.any():
+            places = np.flatnonzero(is_late)
+            own = [column.take(pa.array(places)) for column in columns]
+            rows = np.ascontiguousarray(events.rows[places]).tobytes()
+            late = OwnedRecords(own, np.arange(len(places), dtype=np.uint32), rows)
+            on_time = np.flatnonzero(~is_late)
+            columns = [column.take(pa.array(on_time)) for column in columns]
+            events = events.take(on_time)
+        changed = None
+        if streams is not None:
+            streams.notify(sent.side)
+            past = node.past if self._admission.corrects and self._hears else None
+            changed = streams.changed(node.keys, past)
+        wakeup = node.next_change
         is_idle = changed is None and (wakeup is None or wakeup > horizon)
         if is_idle and not len(events.rows):
-            return None, {}
-        count = len(live.keys)
-        owners = live.add(columns)
-        work = self._take(live, events, owners, horizon, changed)
-        if self._streams is None:
-            return Step(horizon, live.keys.columns_from(count), events, owners), self._found(work)
-        work.is_touched[owners] = True
-        return live.segment(np.flatnonzero(work.is_touched)), self._found(work)
-
-    def _found(self, work: Work) -> dict[int, OwnedRecords]:
-        """The verdicts of a visit."""
-        return work.verdicts()
-
-    def _admitted(
-        self, blocks: Sequence[bytes], admitted_from: int
-    ) -> tuple[list[pa.Array], Waiting, OwnedRecords | None]:
-        """Read blocks: the columns of keys and the events, and those that are too late."""
-        columns, events = self._records.read_blocks(blocks)
-        is_late = events.rows[:, 0] < admitted_from
-        if not is_late.any():
-            return columns, events, None
-        late = _late(columns, events, np.flatnonzero(is_late))
-        on_time = np.flatnonzero(~is_late)
-        columns = [column.take(pa.array(on_time)) for column in columns]
-        return columns, events.take(on_time), late
+            return None, Answers({}, late)
+        count = len(node.keys)
+        owners = node.add(columns)
+        is_judged, verdicts = self._take(node, events, owners, horizon, changed)
+        if streams is None:
+            new = node.keys.columns_from(count)
+            entry = self._records.encode(Step(horizon, new, events, owners))
+        else:
+            is_judged[owners] = True
+            entry = self._records.encode(node.segment(np.flatnonzero(is_judged)))
+        return entry, Answers(verdicts, late)
 
     def snapshot(self, node: LiveBucket, horizon: int) -> Entry:
         admits_from = self._admission.admits_from(horizon)
-        goes = node.keys.settled_from <= admits_from
-        goes[node.busy] = False
-        for _, monitors in self._monitors:
-            goes &= np.frombuffer(monitors.settled(node.streams, admits_from), np.bool_)
-        if goes.any():
-            node.keep(~goes)
+        node.forget(node.keys.settled_from <= admits_from, admits_from)
         return self._records.encode(node.segment(np.arange(len(node.keys))))
 
     def _take(
@@ -206,222 +202,251 @@ class BucketMonitors(Machine[LiveBucket, Answers]):
         owners: NDArray[np.int64],
         horizon: int,
         changed: NDArray[np.bool_] | None = None,
-    ) -> Work:
+    ) -> tuple[NDArray[np.bool_], dict[int, OwnedRecords]]:
         """Take events that are not too late, and the time up to a horizon.
 
         Relations change for the keys `changed`, of those that were there before.
+
+        Returns:
+            By the number of a key, whether it has been judged; and the verdicts.
         """
         keys = live.keys
-        events = joined([live.waiting, events])
-        owners = np.append(live.owners, owners)
-        is_due = events.rows[:, 0] < horizon
-        due, left = np.flatnonzero(is_due), np.flatnonzero(~is_due)
-        live.waiting, live.owners = events.take(left), owners[left]
+        due = live.due(events, owners, horizon)
         is_judged = keys.next_wakeup <= horizon
         if changed is not None:
             is_judged[: len(changed)] |= changed
-        is_judged[owners[due]] = True
-        live.horizon = max(live.horizon, horizon)
-        work = Work(live, is_judged, horizon, len(self._monitors))
+        is_judged[due.owners] = True
+        verdicts: dict[int, OwnedRecords] = {}
         if is_judged.any():
-            keys.next_wakeup[is_judged] = NEVER
-            due_events, owners = events.take(due), owners[due]
-            order = self._records.events.order(due_events.rows)
-            order = order[np.argsort(owners[order], kind="stable")]
-            due_events, owners = due_events.take(order), owners[order]
-            self._judge_due(work, due_events, owners)
+            order = self._records.events.order(due.events.rows)
+            order = order[np.argsort(due.owners[order], kind="stable")]
+            due = Taken(due.events.take(order), due.owners[order])
+            if self._admission.corrects:
+                verdicts = self._corrected(live, is_judged, due)
+            else:
+                found = self._run(live, live.bases, np.flatnonzero(is_judged), due, horizon)
+                verdicts = {
+                    policy: _owned(keys, own.keys, own.records.tobytes(), found.messages[policy])
+                    for policy, own in enumerate(found.verdicts)
+                    if len(own.keys)
+                }
         np.minimum.at(keys.next_wakeup, live.owners, live.waiting.rows[:, 0] + 1)
-        return work
+        return is_judged, verdicts
 
-    def _judge_due(self, work: Work, due: Waiting, owners: NDArray[np.int64]) -> None:
-        """Judge events that are in order, key by key, and the time up to the horizon."""
-        work.live.keys.settled_from[work.is_touched] = 0
-        self._monitor(work, due, owners)
-
-    def _monitor(self, work: Work, due: Waiting, owners: NDArray[np.int64]) -> None:
-        """Monitor events that are in order, key by key; then let time pass for the keys."""
-        live = work.live
-        judged = np.flatnonzero(work.is_touched)
+    def _corrected(
+        self, live: LiveBucket, is_judged: NDArray[np.bool_], due: Taken
+    ) -> dict[int, OwnedRecords]:
+        """Judge events that are in order, and the time up to the horizon; return changes."""
+        horizon = live.horizon
+        is_again = live.present.monitors == NO_STREAM
+        is_again[due.owners[due.events.rows[:, 0] < live.judged_to[due.owners]]] = True
+        ends = self._admission.admits_from(horizon) - self._slack
+        is_old = is_judged & ~is_again & (live.oldest < ends)
+        is_again &= is_judged
+        changes: Changes = [[] for _ in self._monitors]
         if self._streams is None:
-            starts = 1 + np.flatnonzero(np.diff(owners))
-            events = self._records.events.due(due.rows)
-            self._feed(work, events, live.streams[owners], SuccessiveOffsets(), starts)
+            # PERF: first without what is new, so that they say what they have said before
+            nothing = Taken(self._records.nothing, _NONE)
+            self._judge_again(live, changes, is_old, nothing, passes=False)
         else:
-            ends = np.searchsorted(owners, judged, "right").tolist()
-            start = 0
-            for key, end in zip(judged.tolist(), ends, strict=True):
-                self._monitor_key(work, key, due.take(np.arange(start, end)))
-                start = end
-        wakeups = live.keys.next_wakeup
-        for number, (policy, monitors) in enumerate(self._monitors):
-            # Rows that wait for later values are of earlier times, so time alone decides nothing.
-            if not policy.waits:
-                found = monitors.pass_time(live.streams[judged], work.horizon)
-                work.add(number, *found[:2])
-                changed = np.frombuffer(found[2], np.int64)
-                wakeups[judged] = np.minimum(wakeups[judged], changed)
+            is_again |= is_old
+        going = np.flatnonzero(is_judged & ~is_again)
+        new, others = due.of_keys(is_again)
+        found = self._run(live, live.present, going, others, horizon)
+        live.note(others, found.verdicts)
+        for own, verdicts in zip(changes, found.verdicts, strict=True):
+            own.append((first_verdicts(verdicts.records), verdicts.keys))
+        passed = np.append(found.passed, self._judge_again(live, changes, is_again, new))
+        live.oldest[passed] = np.minimum(live.oldest[passed], horizon)
+        times = np.full(len(passed), horizon)
+        live.note(Taken(self._records.nothing, _NONE, times, passed))
+        judged = np.flatnonzero(is_judged)
+        live.judged_to[judged] = horizon
+        oldest = live.oldest[judged]
+        live.drop_present(judged if self._hears else judged[oldest == NEVER])
+        # to move the base on
+        lasts = 1 + self._slack + (self._admission.lateness or 0)
+        wakeups = np.maximum(np.minimum(oldest, NEVER - lasts) + lasts, horizon + 1)
+        wakeups[oldest == NEVER] = NEVER
+        live.keys.next_wakeup[judged] = np.minimum(live.keys.next_wakeup[judged], wakeups)
+        return {
+            policy: _owned(live.keys, owners, b"".join(one.tobytes() for one, _ in own))
+            for policy, own in enumerate(changes)
+            if len(owners := np.concatenate([keys for _, keys in own]))
+        }
 
-    def _monitor_key(self, work: Work, key: int, due: Waiting) -> None:
-        """Monitor the events of one key, with what depends on its other rows."""
-        streams, keys = self._streams, work.live.keys
-        assert streams is not None
-        streams.begin_key(keys, key)
-        streams.restore(keys.streams[key])
-        # The events of one time-stamp are due at once, so their offsets begin with 0.
-        offsets = SuccessiveOffsets()
-        for piece in streams.pieces(due, work.horizon):
-            self._feed(work, piece, work.live.streams[key], offsets, NO_STARTS)
-        keys.streams[key] = streams.snapshot()
-        settled_from = streams.settled_from
-        keys.settled_from[key] = NEVER if settled_from is None else settled_from
-        if (tick := streams.next_tick) is not None:
-            keys.next_wakeup[key] = min(keys.next_wakeup[key], tick + 1)
+    def _judge_again(
+        self,
+        live: LiveBucket,
+        changes: Changes,
+        is_again: NDArray[np.bool_],
+        new: Taken,
+        *,
+        passes: bool = True,
+    ) -> NDArray[np.int64]:
+        """Judge some keys from their bases, with what is new; move these on, and add changes.
+
+        Returns:
+            The keys for which time that passes up to the horizon, if it does, brings verdicts.
+        """
+        again = np.flatnonzero(is_again)
+        if not len(again):
+            return _NONE
+        admits_from = self._admission.admits_from(live.horizon)
+        known, past = live.past.of_keys(is_again)
+        early, later = Taken.together([known, new]).ordered().split(admits_from)
+        before = self._run(live, live.bases, again, early, admits_from, passes=False)
+        live.begin_present(again)
+        live.oldest[again] = NEVER
+        now = self._run(live, live.present, again, later, live.horizon, passes=passes)
+        live.past = Taken.together([past, later])
+        for policy, own in enumerate(zip(before.verdicts, now.verdicts, strict=True)):
+            was = live.emit_again(policy, is_again, own[1])
+            changes[policy].append(differences(was, KeyVerdicts.together(own)))
+        return now.passed if passes else _NONE
+
+    def _run(
+        self,
+        live: LiveBucket,
+        states: States,
+        judged: NDArray[np.int64],
+        taken: Taken,
+        until: int,
+        *,
+        passes: bool = True,
+    ) -> Found:
+        """Let the states of some keys take what they have not taken; then let time pass for them.
+
+        Args:
+            live: the bucket.
+            states: the states.
+            judged: the numbers of the keys.
+            taken: events below a time and times, by key and in their order.
+            until: the time: all ticks below it come, too.
+            passes: whether that time passes in the monitors.
+        """
+        found = Found(self._shared)
+        if not len(judged):
+            return found
+        keys, streams = live.keys, self._streams
+        keys.next_wakeup[judged] = NEVER
+        keys.settled_from[judged] = 0
+        if streams is None:
+            for span, time in taken.spans():
+                events = self._records.events.due(span.events.rows)
+                starts = 1 + np.flatnonzero(np.diff(span.owners))
+                self._feed(found, live, events, span.owners, states, SuccessiveOffsets(), starts)
+                if time is not None:
+                    self._pass_time(found, states.monitors[span.advanced], time)
+        else:
+            for key, own in zip(judged, taken.of_each(judged), strict=True):
+                streams.begin_key(keys, int(key))
+                streams.restore(states.streams[key])
+                # The events of one time-stamp are together, so their offsets begin with 0.
+                offsets = SuccessiveOffsets()
+                for span, time in own.spans():
+                    below = until if time is None else time
+                    for piece in streams.pieces(span.events, below, live.horizon):
+                        self._feed(found, live, piece, key, states, offsets, _NONE)
+                    if time is not None:
+                        self._pass_time(found, states.monitors[span.advanced], time)
+                states.streams[key] = streams.snapshot()
+                settled_from, tick = streams.settled_from, streams.next_tick
+                keys.settled_from[key] = NEVER if settled_from is None else settled_from
+                keys.next_wakeup[key] = NEVER if tick is None else tick + 1
+        if passes:
+            wakeups = self._pass_time(found, states.monitors[judged], until)
+            keys.next_wakeup[judged] = np.minimum(keys.next_wakeup[judged], wakeups)
+        return found
 
     def _feed(
         self,
-        work: Work,
+        found: Found,
+        live: LiveBucket,
         events: DueEvents,
-        numbers: NDArray[np.uint32] | np.uint32,
+        keys: NDArray[np.int64] | np.int64,
+        states: States,
         offsets: SuccessiveOffsets,
         starts: NDArray[np.int64],
     ) -> None:
-        """Feed events to all monitors; `numbers` are those of their keys, or of their one key."""
+        """Feed events, and ticks, to all monitors; `keys` are those of events, or the one of all.
+
+        `starts` are the indices of events with which another key begins.
+        """
+        if self._admission.corrects:
+            ticks = [one.ticks for own in events.letters.of_ticks for one in own.values()]
+            times = np.concatenate([events.time_stamps, *(one.time_stamps for one in ticks)])
+            np.minimum.at(live.oldest, np.broadcast_to(keys, len(times)), times)
         of_rows = offsets.taken(events.time_stamps, starts)
-        for number, points, found in fed(self._monitors, events, numbers, of_rows):
-            work.add(number, *found)
-            work.add_messages(number, messages_of(self._monitors[number][0], points))
-
-
-def fed(
-    monitors: Sequence[tuple[CompiledPolicy, KeyedMonitors]],
-    events: DueEvents,
-    numbers: NDArray[np.uint32] | np.uint32,
-    offsets: NDArray[np.uint32],
-) -> Iterator[tuple[int, Points, tuple[bytes, bytes]]]:
-    """Feed events to all monitors.
-
-    Args:
-        monitors: the policies and their monitors.
-        events: the events, and ticks.
-        numbers: the numbers of the streams of the events, or of their one stream.
-        offsets: the offsets of the events within their time-stamps.
-
-    Yields:
-        The number of each policy that has time-points there, these, and the verdicts: records,
-        and the numbers of their streams.
-    """
-    for number, (policy, own_monitors) in enumerate(monitors):
-        points = points_of(policy, events, offsets)
-        if points.events.count:
+        numbers = states.monitors[keys]
+        for policy, (compiled, monitors) in enumerate(self._monitors):
+            points = points_of(compiled, events, of_rows)
+            if not points.events.count:
+                continue
             own = np.broadcast_to(numbers, len(events.time_stamps))
             if points.places is not None:
                 own = own[points.places]
             elif len(own) != points.events.count:
                 own = np.broadcast_to(numbers, points.events.count)
             own = np.ascontiguousarray(own)
-            yield number, points, own_monitors.feed(points.events, own, points.offsets)
+            found.add(policy, *monitors.feed(points.events, own, points.offsets))
+            found.add_messages(policy, messages_of(compiled, points))
+
+    def _pass_time(self, found: Found, streams: NDArray[np.uint32], time: int) -> NDArray[np.int64]:
+        """Let time pass in all monitors; return the horizons at which it decides more."""
+        wakeups = np.full(len(streams), NEVER)
+        passed = [_NONE]
+        for policy, (compiled, monitors) in enumerate(self._monitors):
+            # Rows that wait for later values are of earlier times, so time alone decides nothing.
+            if not compiled.waits:
+                records, owners, changed = monitors.pass_time(streams, time)
+                passed.append(found.add(policy, records, owners))
+                wakeups = np.minimum(wakeups, np.frombuffer(changed, np.int64))
+        found.passed = np.unique(np.concatenate(passed))
+        return wakeups
 
 
-NO_STARTS = np.array([], np.int64)
-
-
-class Work:
-    """What a visit finds.
+class Found:
+    """What monitors find.
 
     Args:
-        live: the bucket.
-        is_touched: by the number of a key, whether it is visited.
-        horizon: the least time-stamp of events that are not late.
-        policies: the number of policies.
+        shared: the monitors.
+
+    Attributes:
+        passed: the keys of verdicts that the last passing of time has brought.
+        messages: for each policy, the messages of the false verdicts; None if it has none.
     """
 
-    def __init__(
-        self, live: LiveBucket, is_touched: NDArray[np.bool_], horizon: int, policies: int
-    ) -> None:
-        self.live = live
-        self.is_touched = is_touched
-        self.horizon = horizon
-        self._records: list[list[bytes]] = [[] for _ in range(policies)]
-        self._owners: list[list[bytes]] = [[] for _ in range(policies)]
-        self._messages: list[list[str | None] | None] = [None] * policies
-        self._changes: dict[int, tuple[NDArray[np.void], NDArray[np.int64]]] = {}
+    def __init__(self, shared: SharedMonitors) -> None:
+        self._shared = shared
+        self._parts: list[list[KeyVerdicts]] = [[NO_VERDICTS] for _ in shared.monitors]
+        self.passed = _NONE
+        self.messages: list[list[str | None] | None] = [None] * len(shared.monitors)
 
-    def add(self, policy: int, records: bytes, owners: bytes) -> None:
-        """Add verdict records, whose owners are the numbers of streams."""
+    def add(self, policy: int, records: bytes, owners: bytes) -> NDArray[np.int64]:
+        """Add verdict records and the numbers of their streams; return those of their keys."""
+        keys = self._shared.key_of[np.frombuffer(owners, np.uint32)]
         if records:
-            self._records[policy].append(records)
-            self._owners[policy].append(owners)
+            self._parts[policy].append(KeyVerdicts(np.frombuffer(records, verdict_type()), keys))
+        return keys
 
     def add_messages(self, policy: int, messages: list[str | None] | None) -> None:
         """Add the messages of false verdicts."""
         if messages is not None:
-            self._messages[policy] = [*(self._messages[policy] or ()), *messages]
+            self.messages[policy] = [*(self.messages[policy] or ()), *messages]
 
-    def add_changes(self, policy: int, changes: NDArray[np.void], keys: NDArray[np.int64]) -> None:
-        """Set the changes of verdicts after judging again, with the numbers of their keys."""
-        if len(changes):
-            self._changes[policy] = changes, keys
-
-    def verdicts(self) -> dict[int, OwnedRecords]:
-        """Return the verdicts of each policy that has any."""
-        return {
-            policy: self._owned(numbers, records.tobytes(), self._messages[policy])
-            for policy, (records, numbers) in self._found().items()
-        }
-
-    def all_changes(self) -> dict[int, OwnedRecords]:
-        """Return the changes of each policy that has any, of which most are first verdicts."""
-        parts: dict[int, list[tuple[NDArray[np.void], NDArray[np.int64]]]] = {
-            policy: [(first_verdicts(records), numbers)]
-            for policy, (records, numbers) in self._found().items()
-        }
-        for policy, found in self._changes.items():
-            parts.setdefault(policy, []).append(found)
-        return {
-            policy: self._owned(
-                np.concatenate([numbers for _, numbers in some]),
-                b"".join(changes.tobytes() for changes, _ in some),
-            )
-            for policy, some in parts.items()
-        }
-
-    def _found(self) -> dict[int, tuple[NDArray[np.void], NDArray[np.int64]]]:
-        """The verdicts of each policy that has any, and the numbers of their keys."""
-        found = {}
-        for policy, records in enumerate(self._records):
-            if records:
-                streams = np.frombuffer(b"".join(self._owners[policy]), np.uint32)
-                verdicts = np.frombuffer(b"".join(records), verdict_type())
-                assert len(verdicts) == len(streams)
-                found[policy] = verdicts, self.live.shared.key_of[streams]
-        return found
-
-    def _owned(
-        self,
-        keys: NDArray[np.int64],
-        records: bytes,
-        messages: list[str | None] | None = None,
-    ) -> OwnedRecords:
-        """Records with the columns of their keys."""
-        return owned_records(self.live.keys, keys, records, messages)
+    @cached_property
+    def verdicts(self) -> list[KeyVerdicts]:
+        """The verdicts of each policy."""
+        return list(map(KeyVerdicts.together, self._parts))
 
 
-def owned_records(
+def _owned(
     keys: BucketKeys,
     numbers: NDArray[np.int64],
     records: bytes,
     messages: list[str | None] | None = None,
 ) -> OwnedRecords:
-    """Return records of the keys with some numbers."""
-    is_owner = np.zeros(len(keys), np.bool_)
-    is_owner[numbers] = True
-    owners = (np.cumsum(is_owner) - 1)[numbers]
-    columns = keys.columns_of(np.flatnonzero(is_owner))
-    return OwnedRecords(columns, owners.astype(np.uint32), records, messages)
-
-
-def _late(keys: Sequence[pa.Array], events: Waiting, places: NDArray[np.int64]) -> OwnedRecords:
-    """The rows of late events."""
-    own = [key.take(pa.array(places)) for key in keys]
-    owners = np.arange(len(places), dtype=np.uint32)
-    return OwnedRecords(own, owners, np.ascontiguousarray(events.rows[places]).tobytes())
+    """Records of the keys with some numbers."""
+    owners, places = np.unique(numbers, return_inverse=True)
+    return OwnedRecords(keys.columns_of(owners), places.astype(np.uint32), records, messages)

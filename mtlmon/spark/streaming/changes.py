@@ -12,6 +12,8 @@ from mtlmon.verdicts.arrays import EQUIVALENT, verdict_type
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from mtlmon.spark.streaming.live_bucket import KeyVerdicts
+
 __all__ = ["NO_VERDICT", "differences", "first_verdicts", "verdicts_of"]
 
 NO_VERDICT = 3
@@ -42,52 +44,40 @@ def verdicts_of(changes: NDArray[np.void]) -> NDArray[np.void]:
 
 
 def differences(
-    before: tuple[NDArray[np.void], NDArray[np.uint32]],
-    first: NDArray[np.uint32],
-    after: tuple[NDArray[np.void], NDArray[np.uint32]],
-    second: NDArray[np.uint32],
+    before: KeyVerdicts, after: KeyVerdicts
 ) -> tuple[NDArray[np.void], NDArray[np.int64]]:
-    """Compare the verdicts of two runs.
-
-    Args:
-        before: verdicts, no two of which are about one time-point, and the numbers of their
-            streams.
-        first: the numbers of all streams of this run, each of another key.
-        after: likewise for the other run.
-        second: the numbers of its streams, of the same keys.
+    """Compare the verdicts of two runs, no two of which are about one time-point.
 
     Returns:
-        Records of changes, by key and in the order of time, and the indices of their keys.
+        Records of changes, by key and in the order of time, and the numbers of their keys.
     """
-    owners = np.concatenate([_places(first, before[1]), _places(second, after[1])])
-    changes = first_verdicts(np.concatenate([before[0], after[0]]))
-    is_after = np.arange(len(changes)) >= len(before[0])
-    order = np.lexsort((is_after, changes["offset"], changes["time_stamp"], owners))
-    owners, changes, is_after = owners[order], changes[order], is_after[order]
+    before, after = before.by_key(), after.by_key()
+    if np.array_equal(before.keys, after.keys) and all(
+        np.array_equal(before.records[name], after.records[name]) for name in _FIELDS
+    ):
+        return first_verdicts(before.records[:0]), before.keys[:0]
+    owners = np.concatenate([before.keys, after.keys])
+    records = np.concatenate([before.records, after.records], dtype=verdict_type())
+    # stable, so what was before comes first
+    order = np.lexsort((records["offset"], records["time_stamp"], owners))
+    owners, records, is_after = owners[order], records[order], order >= len(before.keys)
     # two that stand side by side are about one time-point
-    is_pair = np.zeros(len(changes), np.bool_)
-    is_pair[1:] = is_after[1:] & ~is_after[:-1] & (owners[1:] == owners[:-1])
+    is_pair = is_after[1:] & ~is_after[:-1] & (owners[1:] == owners[:-1])
     for name in ("time_stamp", "offset"):
-        is_pair[1:] &= changes[name][1:] == changes[name][:-1]
-    has_pair = np.zeros(len(changes), np.bool_)
-    has_pair[:-1] = is_pair[1:]
-    changes["former"][is_pair] = changes["kind"][has_pair]
-    changes["operation"][is_pair] = UPDATED
-    is_same = np.zeros(len(changes), np.bool_)
-    is_same[is_pair] = True
+        is_pair &= records[name][1:] == records[name][:-1]
+    has_former, is_former, is_same = np.zeros((3, len(owners)), np.bool_)
+    has_former[1:], is_former[:-1] = is_pair, is_pair
     for name in ("kind", *_REFERENCES):
-        is_same[is_pair] &= changes[name][is_pair] == changes[name][has_pair]
-    is_deleted = ~is_after & ~has_pair
+        is_pair &= records[name][1:] == records[name][:-1]
+    is_same[1:] = is_pair
+    kept = np.flatnonzero(~is_former & ~is_same)
+    changes = first_verdicts(records[kept])
+    is_updated, is_deleted = has_former[kept], ~is_after[kept]
+    changes["former"][is_updated] = records["kind"][kept[is_updated] - 1]
+    changes["operation"][is_updated] = UPDATED
     changes["former"][is_deleted] = changes["kind"][is_deleted]
     changes["kind"][is_deleted] = NO_VERDICT
     changes["operation"][is_deleted] = DELETED
     for name in _REFERENCES:
         changes[name][is_deleted] = 0
-    kept = ~has_pair & ~is_same
-    return changes[kept], owners[kept]
-
-
-def _places(streams: NDArray[np.uint32], numbers: NDArray[np.uint32]) -> NDArray[np.int64]:
-    """The index of each number among those of the streams."""
-    order = np.argsort(streams)
-    return order[np.searchsorted(streams, numbers, sorter=order)]
+    return changes, owners[kept]

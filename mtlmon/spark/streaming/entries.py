@@ -19,8 +19,9 @@ __all__ = ["DAMAGED", "Entry"]
 
 DAMAGED = "the state of the query is damaged"
 
-# Versions 1 to 5 are those of formats that buckets, slices and relations had of their own.
-_VERSION = 6
+# Versions 1 to 5 are those of formats that buckets, slices and relations had of their own. In
+# version 6, buckets whose verdicts late events correct had formats of their own.
+_VERSION = 7
 # version, whether it has a state, horizon, size of the settings
 _HEAD = struct.Struct("<B?qH")
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from mtlmon.spark.common.events import EventSource
     from mtlmon.spark.streaming.bucket_keys import BucketKeys
     from mtlmon.spark.streaming.event_records import DueEvents, EventRecords, Waiting
+    from mtlmon.spark.streaming.live_bucket import Taken
     from mtlmon.streams.successive import Piece
 
 
@@ -67,41 +68,31 @@ class KeyStreams:
             assert self._known is not None
             self._known.notify(content)
 
-    def changed(self, keys: BucketKeys) -> NDArray[np.bool_] | None:
-        """Return for which keys relations of rows change in this visit; None if for none."""
-        if not self._is_emitted:
-            return None
-        assert self._known is not None
-        return self._changes.changed(keys, self._known.since)
-
-    def concerned(
-        self, events: Waiting, owners: NDArray[np.int64], count: int
-    ) -> NDArray[np.bool_] | None:
-        """Return which keys are concerned by what relations say otherwise of times that are known.
+    def changed(self, keys: BucketKeys, past: Taken | None) -> NDArray[np.bool_] | None:
+        """Return which keys are concerned by what relations of rows say; None if none is.
 
         Args:
-            events: the events of all keys.
-            owners: for each, the number of its key.
-            count: the number of keys.
-
-        Returns:
-            By the number of a key, whether it is concerned; None if none is.
+            keys: the keys.
+            past: what the keys have taken of times of which relations can be others now; None
+                if they cannot be.
         """
         if not self._is_emitted or self._known is None:
             return None
+        found = self._changes.changed(keys, self._known.since)
         own = self._atoms.relations_of(0)
         changed = [one for one in self._known.changed if one.relation in own]
-        if not changed:
-            return None
+        if not changed or past is None:
+            return found
         if self._atoms.has_ticks:
-            return np.ones(count, np.bool_)
-        rows, columns = events
+            return np.ones(len(keys), np.bool_)
+        rows, columns = past.events
         assert columns is not None
         touching = TouchedRows(changed, self._atoms.look_ups(0), self._atoms.environment)
-        found = np.zeros(count, np.bool_)
         is_concerned = touching.of_columns(columns, np.ascontiguousarray(rows[:, 0]))
-        found[owners[is_concerned]] = True
-        return found
+        if found is None:
+            found = np.zeros(len(keys), np.bool_)
+        found[past.owners[is_concerned]] = True
+        return found if found.any() else None
 
     @property
     def hears(self) -> bool:
