@@ -88,13 +88,14 @@ cdef struct Trace:
     uint32_t recent         # the chunk of the time-point that was found last
     uint32_t searched       # the same, but for those of the last chunk
     bint has_begun
+    bint has_retractable    # whether there have been rows that can be retracted
     uint64_t last           # when the history ends: its last event or advance
     uint64_t now            # the largest time-stamp so far, also of events that wait
     bint has_now
-    bint has_pending        # whether a time-point is undecided, and when the earliest one is
+    bint has_pending        # whether a time-point is undecided, and the name of the earliest one
     uint64_t pending_from
+    uint64_t pending_offset
     uint64_t moved_at       # the moves of the journal when points of this trace moved last
-    bint has_retractable    # whether there have been rows that can be retracted
     uint64_t advanced       # how far time has passed without an event, 0 if it has not
     uint64_t passed         # the same, whatever the wait is
     uint64_t forgotten      # the last event that is forgotten, 0 if there is none

@@ -541,23 +541,15 @@ cdef class Histories(Admission):
         """Time-stamp and offset of the earliest undecided time-point of all traces, or None."""
         cdef uint64_t time_stamp = UINT64_MAX
         cdef uint64_t offset = 0
-        cdef uint64_t own_time_stamp, own_offset
+        cdef const Trace *trace
         cdef uint32_t k
-        self.session.enter()
-        try:
-            for k in range(self.trace_count):
-                if not self.traces[k].has_pending or self.traces[k].pending_from > time_stamp:
-                    continue
-                with nogil:
-                    self.make_live(k)
-                if self.session.earliest_pending(&own_time_stamp, &own_offset) and (
-                    own_time_stamp < time_stamp
-                    or own_time_stamp == time_stamp and own_offset < offset
-                ):
-                    time_stamp, offset = own_time_stamp, own_offset
-        finally:
-            if not self.session.is_broken():
-                self.session.leave()
+        for k in range(self.trace_count):
+            trace = &self.traces[k]
+            if trace.has_pending and (
+                trace.pending_from < time_stamp
+                or trace.pending_from == time_stamp and trace.pending_offset < offset
+            ):
+                time_stamp, offset = trace.pending_from, trace.pending_offset
         return None if time_stamp == UINT64_MAX else (time_stamp, offset)
 
     def now(self, uint32_t number=0):

@@ -176,10 +176,11 @@ cdef class Replayer:
     cdef void note_pending(self, uint32_t number) noexcept nogil:
         """Note the earliest undecided time-point of the trace whose end the session is at."""
         cdef Trace *trace = &self.traces[number]
-        cdef uint64_t offset
         cdef uint64_t before = trace.pending_from if trace.has_pending else UINT64_MAX
         cdef uint64_t now
-        trace.has_pending = self.session.earliest_pending(&trace.pending_from, &offset)
+        trace.has_pending = self.session.earliest_pending(
+            &trace.pending_from, &trace.pending_offset
+        )
         now = trace.pending_from if trace.has_pending else UINT64_MAX
         if now != before:
             set_time(&self.pending, number, now)
