@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from mtlmon.checking.changes import ChangedAnswers, ChangeLines, ChangeOutput
     from mtlmon.checking.history_check import Bounds, HistoryCheck
     from mtlmon.checking.last_rows import LastRow, LastRows
+    from mtlmon.checking.late_checks import LateChecks
     from mtlmon.checking.late_events import LateEvents
     from mtlmon.checking.late_first import (
         FirstAnswer,

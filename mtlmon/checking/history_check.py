@@ -12,7 +12,7 @@ one that does, by the number of each row among all rows, which tells equal rows 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -25,7 +25,6 @@ from mtlmon.checking.clocks import (
     end_time_of_all,
     when_of,
 )
-from mtlmon.checking.late_events import LateCheck
 from mtlmon.checking.late_origins import LateOrigins
 from mtlmon.checking.partitions import partitions_of
 from mtlmon.checking.triggered import Companions
@@ -34,17 +33,17 @@ from mtlmon.engine.native import Session
 from mtlmon.history.following import FollowingHistory, NumberedHistory, Outcome
 from mtlmon.policy.limits import PolicyCounts, tallies_of
 from mtlmon.policy.past_formulas import future_operator
-from mtlmon.policy.predicates.integers import LARGEST
 from mtlmon.policy.predicates.time_points import Changes as ChangesOf
 from mtlmon.support.snapshot_parts import damaged, joined_parts, split_parts
 from mtlmon.verdicts.arrays import EQUIVALENT, FALSE, TRUE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from mtlmon.checking.changes import Change
     from mtlmon.checking.clocks import EndTime
     from mtlmon.checking.late_messages import LateMessages
     from mtlmon.checking.late_partitions import LatePartition
@@ -57,17 +56,6 @@ if TYPE_CHECKING:
     from mtlmon.policy.predicates.time_points import When
     from mtlmon.relations.revised import Changed, RevisedRelations
     from mtlmon.streams.atoms import StreamAtoms
-
-    class ArrivalSource(Protocol):
-        """A log whose batches have events as they come."""
-
-        @property
-        def clock(self) -> int | None:
-            """The largest time-stamp so far, or None before the first event."""
-
-        def refuse(self, places: NDArray[np.int64], reason: str) -> None:
-            """Refuse events of the batch that was read last, which come too late."""
-
 
 __all__ = ["Bounds", "HistoryCheck"]
 
@@ -83,7 +71,7 @@ class Bounds(NamedTuple):
     wait: int
 
 
-class HistoryCheck(LateCheck):
+class HistoryCheck:
     """Checks several policies on a log, in one pass, with a history for each of them.
 
     After every batch, verdicts are those of a `LogCheck` for the events so far in the order of
@@ -101,12 +89,19 @@ class HistoryCheck(LateCheck):
         memory: how much memory may be held.
         counts_triggered: whether to count how often the left sides of implications hold.
         equality: whether rows without ids can be retracted, as for `History`.
-        unmatched: "count" or "error": what to do with retractions whose rows do not come.
         tracks_rows: whether to find the rows that verdicts are about; the source must track them.
         notes_outcome: whether to note which rows count, for `left_out`.
 
     Attributes:
+        policies: as given.
+        clock: as given.
+        memory: as given.
         partitions: how the policies divide the log into traces.
+        position: the number of events that have been read, also of those that are refused.
+        lateness: how late events may be, once the first ones have been read.
+        revision: the number of batches with events.
+        revision_count: how often a verdict was changed or withdrawn.
+        bytes_beside: how many bytes whoever reads the log holds of the same rows.
         origins: finds the rows of verdicts; None if they are not wanted.
         streams: set this before the first events if atoms depend on other rows: computes them.
         inputs: then the function that returns the columns that streams read of a batch.
@@ -114,12 +109,11 @@ class HistoryCheck(LateCheck):
             for all keys then.
         messages: the messages of violations, if they are made; see `make_messages`.
         clocks: for each policy, its time-points; None if all are on all rows.
-        emitted_below: the bound that whoever takes changes has emitted, if it is not that of the
-            check.
+        emitted_below: the bound that whoever takes changes has emitted.
     """
 
-    emitted_below = LARGEST
-
+    emitted_below = 0
+    bytes_beside = 0
     messages: LateMessages | None = None
 
     relations: RevisedRelations | None = None
@@ -140,14 +134,17 @@ class HistoryCheck(LateCheck):
         bdd: Literal["auto", "cudd", "autoref"] = "auto",
         counts_triggered: bool = False,
         equality: bool = False,
-        unmatched: Literal["count", "error"] = "count",
         tracks_rows: bool = False,
         notes_outcome: bool = False,
     ) -> None:
         keys = (policy.key for policy in policies)
         self.partitions = partitions_of(keys, key)
-        count = len(self.partitions.columns)
-        super().__init__(policies, bounds, memory, unmatched, clock, count)
+        self.policies = tuple(policies)
+        self.clock: Literal["all", "key"] = clock
+        self.memory = memory
+        self.position = self.lateness = self.revision = self.revision_count = 0
+        self._bounds = bounds
+        self._found: list[Change] = []
         self._bdd = bdd
         self._equality = equality
         self._notes_outcome = notes_outcome
@@ -232,7 +229,7 @@ class HistoryCheck(LateCheck):
     def _begin(self, bounds: Bounds) -> None:
         """Make the histories."""
         lateness, wait = self._lengths = bounds
-        self._lateness = lateness
+        self.lateness = lateness
         self._histories = [
             self._history(number, lateness, wait) for number in range(len(self._sessions))
         ]
@@ -255,7 +252,7 @@ class HistoryCheck(LateCheck):
                 has_keys=bool(columns[partition]),
                 lateness=lateness,
                 wait=wait,
-                clock=self._clock,
+                clock=self.clock,
                 equality=self._equality,
                 relations=self._relations_of(partition),
                 columns=self._columns_of_relations,
@@ -296,15 +293,17 @@ class HistoryCheck(LateCheck):
             session.mode,
             lateness=lateness,
             wait=0 if follows else wait,
-            clock=self._clock,
+            clock=self.clock,
             equality=self._equality or can_go,
             bdd=self._bdd,
         )
 
-    def feed(self, batch: EventBatch, source: ArrivalSource) -> Generator[None, None, None]:
-        count = len(batch.time_stamps)
-        if not count:
-            return
+    def feed(self, batch: EventBatch, refused: NDArray[np.bool_]) -> Iterator[None]:
+        """Check the next events, and mark those that come too late.
+
+        Raises:
+            MtlmonError: the lengths of time do not fit the unit of the log.
+        """
         if not self._histories:
             self._begin(self._bounds())
         if self.origins is not None:
@@ -313,7 +312,6 @@ class HistoryCheck(LateCheck):
         if self.messages is not None:
             self.messages.forget(self._done_below)
         self.revision += 1
-        refused = np.zeros(count, np.bool_)
         inputs = None if self.inputs is None else self.inputs(batch)
         for late in self._late_partitions.values():
             refused[late.push(batch, inputs)] = True
@@ -330,14 +328,10 @@ class HistoryCheck(LateCheck):
                 )
                 refused[changes.refused] = True
             self._take(number, changes)
-            if number + 1 < len(self._histories):
-                yield
-        self._count(batch, source, refused)
-        self._emit_bounds(batch)
-        self._since_measured += count
-        self._measure()
-        yield
-        self._require_matched()
+            yield
+        self.position += len(refused)
+        if self.clock == "key":
+            self._emit_bounds_of_keys(batch)
 
     def _compute(self, *, is_end: bool = False) -> None:
         """Compute the atoms that depend on other rows, of the last batch or of the end."""
@@ -353,7 +347,8 @@ class HistoryCheck(LateCheck):
             # whether a relation changes at a time depends on what is valid just before
             self.relations.forget(min(late.computed_from for late in looking) - 1)
 
-    def pass_time(self, time_stamp: int) -> Generator[None, None, None]:
+    def pass_time(self, time_stamp: int) -> Iterator[None]:
+        """Let time pass without events."""
         if not self._histories:
             return
         self.revision += 1
@@ -366,11 +361,6 @@ class HistoryCheck(LateCheck):
             else:
                 self._take(number, history.advance(time_stamp))
             yield
-        for one in self._late:
-            one.pass_time(time_stamp)
-        self._emit_bounds(None)
-        yield
-        self._require_matched()
 
     def _followed(self, number: int, history: FollowingHistory) -> Changes:
         """Let a history hear what has become of rows; return what changes."""
@@ -390,18 +380,22 @@ class HistoryCheck(LateCheck):
         if number < len(self.policies) and len(records):
             self._found.append(PolicyChanges(number, records, self.revision))
 
-    def _emit_bounds(self, batch: EventBatch | None) -> None:
-        """Tell the bounds that have moved: with clocks of keys, of those in the batch."""
+    def taken(self) -> list[Change]:
+        """Remove the changes that have not been taken out yet, and return them."""
+        found, self._found = self._found, []
+        return found
+
+    def final_below(self) -> int | None:
+        """The time below which no verdict changes any more; None if keys have their own."""
+        if self.clock == "key" or not self._histories:
+            return None
+        bounds = [history.final_below() for history in self._histories[: len(self.policies)]]
+        known = [bound for bound in bounds if bound is not None]
+        return min(known) if len(known) == len(bounds) else None
+
+    def _emit_bounds_of_keys(self, batch: EventBatch) -> None:
+        """Tell the bounds of keys in a batch that have moved."""
         histories = self._histories[: len(self.policies)]
-        if self._clock == "all":
-            bounds = [history.final_below() for history in histories]
-            known = [bound for bound in bounds if bound is not None]
-            if len(known) == len(bounds) and min(known) > self._emitted:
-                self._emitted = min(known)
-                self._found.append(Bound(self._emitted))
-            return
-        if batch is None:
-            return
         for policy, history in enumerate(histories):
             numbers = batch.numbers_of(self._partition_of[policy])
             traces = [0] if numbers is None else np.unique(numbers).tolist()
@@ -418,7 +412,7 @@ class HistoryCheck(LateCheck):
     def _final_below(self, policy: int) -> NDArray[np.int64] | None:
         """The time below which verdicts of a policy are final, or that of each trace."""
         history = self._histories[policy]
-        if self._clock == "all":
+        if self.clock == "all":
             bound = history.final_below()
             return None if bound is None else np.array([bound], np.int64)
         bounds = [history.final_below(trace) or 0 for trace in range(len(history.keys))]
@@ -428,34 +422,37 @@ class HistoryCheck(LateCheck):
     def _done_below(self, policy: int) -> NDArray[np.int64] | None:
         """The time below which nothing of a policy's verdicts is asked any more."""
         bounds = self._final_below(policy)
-        if bounds is None or self._clock == "key":
+        if bounds is None or self.clock == "key":
             return bounds
-        return np.minimum(bounds, min(self._emitted, self.emitted_below))
+        return np.minimum(bounds, self.emitted_below)
 
-    def end(self, source: ArrivalSource, end_time: EndTime = None) -> Generator[None, None, None]:
-        if source.clock is None or not self._histories:
+    def end(self, clock: int, end_time: EndTime = None) -> Iterator[None]:
+        """End the log, whose largest time-stamp is given."""
+        if not self._histories:
             return
         self.revision += 1
-        end = end_time_of_all(self.last_time(), source.clock if end_time == "last" else end_time)
-        end_of_ticks = end_time_of_all(source.clock, end_time)
+        last = max(one.last_time() for one in self.leaders)
+        end = end_time_of_all(last, clock if end_time == "last" else end_time)
+        end_of_ticks = end_time_of_all(clock, end_time)
         for late in self._late_partitions.values():
             late.finish(end)
         self._compute(is_end=True)
         for number, history in enumerate(self._histories):
             if isinstance(history, FollowingHistory):
                 self._take(number, self._followed(number, history))
-            clock = self._clocks[number]
-            own = end if clock is None or not clock.has_ticks else end_of_ticks
+            when = self._clocks[number]
+            own = end if when is None or not when.has_ticks else end_of_ticks
             # where rows wait, time decides nothing
-            has_ended = clock is None or not clock.waits or own == "inf"
+            has_ended = when is None or not when.waits or own == "inf"
             self._take(number, history.finish(own if has_ended else None))
             yield
-        self._emit_bounds(None)
-        yield
-        self._require_matched()
 
-    def _measure(self) -> None:
-        """Note how much memory is held, if that may have changed much, and check the limit."""
+    def measure(self, count: int) -> None:
+        """Note how much memory is held after so many more events, and check the limit.
+
+        Nothing is done as long as that cannot have changed much.
+        """
+        self._since_measured += count
         if self._since_measured * _EVENT_BYTES * _MEASURED_SHARE < self._held:
             return
         self._since_measured = 0
@@ -477,12 +474,19 @@ class HistoryCheck(LateCheck):
     # ---- snapshots -------------------------------------------------------------------------
 
     def snapshot(self) -> bytes:
+        """Return the state of the check after `position` events as bytes for `restore`.
+
+        The snapshot does not include the texts of the keys, nor changes that wait.
+
+        Raises:
+            SnapshotError: the log has ended.
+        """
         emitted = [[*key, bound] for key, bound in self._emitted_of_keys.items()]
         head = {
             "lengths": self._lengths if self._histories else None,
             "told_of_keys": emitted,
             "now": self._now.tolist(),
-            **self._head(),
+            "counts": [self.position, self.revision, self.revision_count],
         }
         histories = (history.snapshot() for history in self._histories)
         late = (one.snapshot() for one in self._late_partitions.values())
@@ -492,10 +496,19 @@ class HistoryCheck(LateCheck):
         return sealed(self._settings(), joined_parts(parts))
 
     def restore(self, snapshot: bytes) -> None:
+        """Continue from the snapshot of another check; this check must be new.
+
+        The caller goes on with the event that follows the first `position` events of the log. All
+        keys must have the same numbers as before.
+
+        Raises:
+            SnapshotError: the bytes are not a snapshot, or are damaged, or belong to other policies
+                or settings, or to another version. The check must not be used after that.
+        """
         text, *parts = split_parts(opened(snapshot, self._settings())) or [b""]
         try:
             head = json.loads(text)
-            self._know(head)
+            self.position, self.revision, self.revision_count = head["counts"]
             self._emitted_of_keys = {
                 (one, trace): emitted for one, trace, emitted in head["told_of_keys"]
             }
@@ -521,16 +534,16 @@ class HistoryCheck(LateCheck):
             ("a check of another kind", "histories"),
             ("other policies or another mode", (texts, self.modes)),
             ("policies with other keys", self.partitions),
-            ("another clock (--clock)", self._clock),
+            ("another clock (--clock)", self.clock),
             ("other streams", self._computed),
             ("or without rows" if self.origins is None else "with rows", self.origins is not None),
             ("another choice of what is counted", (self._counters, len(self._sessions))),
         ]
 
     @property
-    def bounds(self) -> list[Bound]:
-        of_keys = [Bound(bound, *key) for key, bound in self._emitted_of_keys.items()]
-        return [*super().bounds, *of_keys]
+    def bounds_of_keys(self) -> list[Bound]:
+        """The bounds of keys that have been told."""
+        return [Bound(bound, *key) for key, bound in self._emitted_of_keys.items()]
 
     @property
     def key_counts(self) -> list[int]:
@@ -546,7 +559,7 @@ class HistoryCheck(LateCheck):
 
     @property
     def counts(self) -> list[PolicyCounts]:
-        # without equivalences, unless so many may be false
+        """The counts of each policy: without equivalences, unless so many may be false."""
         counts = []
         for number, counter in enumerate(self._counters):
             place = number if counter is None else counter
@@ -589,6 +602,7 @@ class HistoryCheck(LateCheck):
 
     @property
     def leaders(self) -> list[NumberedHistory]:
+        """The histories that decide which rows there are: rows can be equal for some policies."""
         own = [one for one in self._histories if not isinstance(one, FollowingHistory)]
         return [*own, *(late.leader for late in self._late_partitions.values())]
 
@@ -612,5 +626,6 @@ class HistoryCheck(LateCheck):
 
     @property
     def judged_again(self) -> int:
+        """How many time-points of policies were judged again, as events came before them."""
         histories = self._histories[: len(self.policies)]
         return sum(history.counter("replayed_events") for history in histories)

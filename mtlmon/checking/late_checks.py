@@ -14,47 +14,38 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mtlmon.checking.changes import Bound
+from mtlmon.checking.late_events import LateEvents
+from mtlmon.errors import EventError
+from mtlmon.history.following import LeadingHistory
+from mtlmon.history.operations import INSERT, RETRACT
 from mtlmon.support.snapshot_parts import damaged, joined_parts, split_parts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Protocol
 
     from numpy.typing import NDArray
 
     from mtlmon.checking.changes import Change
     from mtlmon.checking.clocks import EndTime
-    from mtlmon.checking.history_check import ArrivalSource, HistoryCheck
-    from mtlmon.checking.late_events import LateCheck
+    from mtlmon.checking.history_check import HistoryCheck
     from mtlmon.checking.late_valuations import ValuationCheck
     from mtlmon.checking.sources import EventBatch
     from mtlmon.engine.native import MemoryLimit
+    from mtlmon.history.following import NumberedHistory
+
+    class ArrivalSource(Protocol):
+        """A log whose batches have events as they come."""
+
+        @property
+        def clock(self) -> int | None:
+            """The largest time-stamp so far, or None before the first event."""
+
+        def refuse(self, places: NDArray[np.int64], reason: str) -> None:
+            """Refuse events of the batch that was read last, which come too late."""
+
 
 __all__ = ["LateChecks"]
-
-
-class _Refusals:
-    """Collects which events of a batch come too late, in the place of the log."""
-
-    def __init__(self, source: ArrivalSource) -> None:
-        self._source = source
-        self._places: list[NDArray[np.int64]] = []
-        self._reason = ""
-
-    @property
-    def clock(self) -> int | None:
-        return self._source.clock
-
-    def refuse(self, places: NDArray[np.int64], reason: str) -> None:
-        self._places.append(places)
-        self._reason = reason
-
-    def emit(self) -> int:
-        """Let the log refuse them; return how many there are."""
-        if not self._places:
-            return 0
-        places = np.unique(np.concatenate(self._places))
-        self._source.refuse(places, self._reason)
-        return len(places)
 
 
 class LateChecks:
@@ -67,27 +58,39 @@ class LateChecks:
         plain: checks the policies without variables; None if there are none. Beside others, all
             keys share one time.
         answers: checks those with variables; None if there are none.
+        unmatched: "count" or "error": what to do with retractions whose rows do not come.
 
     Attributes:
         plain: as given.
         answers: as given.
         checks: those that there are.
+        late_count: the number of events that were taken in below the largest time-stamp so far, or
+            below that of a key if these have their own time.
         refused_count: the number of events that came too late for some policy.
         is_within_row: whether some policies have not had the last batch yet; there is no snapshot
             then.
     """
 
-    def __init__(self, plain: HistoryCheck | None, answers: ValuationCheck | None) -> None:
+    def __init__(
+        self,
+        plain: HistoryCheck | None,
+        answers: ValuationCheck | None,
+        *,
+        unmatched: str = "count",
+    ) -> None:
         self.plain = plain
         self.answers = answers
-        self.checks: list[LateCheck] = [one for one in (plain, answers) if one is not None]
-        self.refused_count = 0
+        self.checks = [one for one in (plain, answers) if one is not None]
+        self.late_count = self.refused_count = 0
         self.is_within_row = False
+        self._unmatched = unmatched
+        self._is_by_key = plain is not None and plain.clock == "key"
+        # the time of the log, or those of the keys of each partition
+        count = len(plain.partitions.columns) if plain is not None and self._is_by_key else 1
+        self._late = [LateEvents() for _ in range(count)]
         self._found: list[Change] = []
-        # below which time each kind is final, and what has been told
-        self._finals = [0] * len(self.checks)
+        # below which time all kinds are final, as has been told
         self._emitted = 0
-        self._keep_until_emitted()
 
     def feed(self, batch: EventBatch, source: ArrivalSource) -> Iterator[None]:
         """Check the next events.
@@ -97,49 +100,103 @@ class LateChecks:
             source: the log that they come from.
 
         Raises:
-            MtlmonError: as `LateCheck.feed`.
+            MtlmonError: the lengths of time do not fit the unit of the log, integers overflow, an
+                operator would remember too much, or retractions have waited in vain.
+            MemoryLimitError: more memory is held than allowed.
         """
-        refusals = _Refusals(source)
+        count = len(batch.time_stamps)
+        if not count:
+            return
         self.is_within_row = True
+        refused = known = np.zeros(count, np.bool_)
         try:
             for check in self.checks:
-                for _ in check.feed(batch, refusals):
-                    self._collect(check)
+                for _ in check.feed(batch, refused):
+                    self._found += check.taken()
                     yield
+                known = refused.copy()
         finally:
-            self.refused_count += refusals.emit()
+            self._refuse(source, known)
+        self._count_late(batch, refused)
+        for check in self.checks:
+            check.measure(count)
+        yield from self._done()
         self.is_within_row = False
-        yield
+
+    def _refuse(self, source: ArrivalSource, refused: NDArray[np.bool_]) -> None:
+        """Let the log refuse some of the events of a batch."""
+        if refused.any():
+            largest = "the largest one so far" + (" of its key" if self._is_by_key else "")
+            self.refused_count += int(refused.sum())
+            source.refuse(
+                np.flatnonzero(refused),
+                f"it is more than the lateness, {self.checks[0].lateness}, below {largest}",
+            )
+
+    def _count_late(self, batch: EventBatch, refused: NDArray[np.bool_]) -> None:
+        """Count the events that are late but taken in."""
+        stamps = np.asarray(batch.time_stamps)
+        counts = ~refused
+        if batch.corrections is not None and batch.corrections.operations is not None:
+            counts &= batch.corrections.operations == INSERT
+            # what passes time counts as well
+            stamps = np.where(batch.corrections.operations == RETRACT, 0, stamps)
+        is_late = np.zeros(len(stamps), np.bool_)
+        for partition, late in enumerate(self._late):
+            numbers = batch.numbers_of(partition) if self._is_by_key else None
+            is_late |= late.take(stamps, numbers)
+        self.late_count += int((is_late & counts).sum())
 
     def pass_time(self, time_stamp: int) -> Iterator[None]:
-        """Let time pass without events."""
+        """Let time pass without events.
+
+        Args:
+            time_stamp: how far, above the largest time-stamp so far; all keys share one time.
+        """
         for check in self.checks:
             for _ in check.pass_time(time_stamp):
-                self._collect(check)
+                self._found += check.taken()
                 yield
+        for one in self._late:
+            one.pass_time(time_stamp)
+        yield from self._done()
 
     def end(self, source: ArrivalSource, end_time: EndTime = None) -> Iterator[None]:
-        """End the log: no more events come."""
-        for check in self.checks:
-            for _ in check.end(source, end_time):
-                self._collect(check)
-                yield
+        """End the log: no more events come.
 
-    def _collect(self, check: LateCheck) -> None:
-        """Take what a check has found; once all have, tell below which time nothing changes."""
-        for row in check.taken():
-            if isinstance(row, Bound) and row.policy is None:
-                self._finals[self.checks.index(check)] = row.time_stamp
-            else:
-                self._found.append(row)
-        if check is self.checks[-1] and min(self._finals) > self._emitted:
-            self._emitted = min(self._finals)
+        Args:
+            source: the log.
+            end_time: what is known about the time after the log, for all keys. If nothing is known,
+                all keys advance to the largest time-stamp of the log, as they share the same time;
+                a row that was taken back has none, but for ticks, which it has shown to be over.
+        """
+        if source.clock is None:
+            return
+        for check in self.checks:
+            for _ in check.end(source.clock, end_time):
+                self._found += check.taken()
+                yield
+        yield from self._done()
+
+    def _done(self) -> Iterator[None]:
+        """Tell below which time nothing changes, once all kinds have taken something in."""
+        for check in self.checks:
+            self._found += check.taken()
+        finals = [check.final_below() or 0 for check in self.checks]
+        if min(finals) > self._emitted:
+            self._emitted = min(finals)
             self._found.append(Bound(self._emitted))
             self._keep_until_emitted()
+        yield
+        if self._unmatched == "error" and self.unmatched:
+            what = "retraction has" if self.unmatched == 1 else "retractions have"
+            raise EventError(
+                f"{self.unmatched} {what} found no row in time: --on-error skip only counts them"
+            )
 
     def _keep_until_emitted(self) -> None:
         """Let the check of verdicts keep what belongs to them until these are final for all."""
-        if self.plain is not None and self.answers is not None:
+        if self.plain is not None:
             self.plain.emitted_below = self._emitted
 
     def taken(self) -> list[Change]:
@@ -151,7 +208,8 @@ class LateChecks:
 
     def snapshot(self) -> bytes:
         """Return the state as bytes for `restore`."""
-        head = json.dumps([self.refused_count, self._finals, self._emitted]).encode()
+        latest = [one.latest.tolist() for one in self._late]
+        head = json.dumps([self.late_count, self.refused_count, self._emitted, latest]).encode()
         return joined_parts([head, *(check.snapshot() for check in self.checks)])
 
     def restore(self, snapshot: bytes) -> None:
@@ -162,9 +220,11 @@ class LateChecks:
         """
         try:
             head, *parts = split_parts(snapshot)
-            self.refused_count, self._finals, self._emitted = json.loads(head)
+            self.late_count, self.refused_count, self._emitted, latest = json.loads(head)
+            for late, own in zip(self._late, latest, strict=True):
+                late.latest = np.array(own, np.int64)
             pairs = list(zip(self.checks, parts, strict=True))
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, OverflowError):
             raise damaged() from None
         for check, part in pairs:
             check.restore(part)
@@ -175,7 +235,7 @@ class LateChecks:
     @property
     def bounds(self) -> list[Bound]:
         """The bounds that have been told."""
-        found = [one for check in self.checks for one in check.bounds if one.policy is not None]
+        found = [] if self.plain is None else self.plain.bounds_of_keys
         return [Bound(self._emitted), *found] if self._emitted else found
 
     @property
@@ -184,13 +244,18 @@ class LateChecks:
 
         None if policies differ in that, as a row may be late for one key and not for another.
         """
-        found = [one.counting for check in self.checks for one in check.outcomes if one is not None]
+        outcomes = [one.outcome for one in self._leaders if isinstance(one, LeadingHistory)]
+        found = [one.counting for one in outcomes if one is not None]
         is_same = all(np.array_equal(one, found[0]) for one in found)
         return found[0] if found and is_same else None
 
     def last_time(self) -> int:
         """The time of the last row that is left, or up to which time has passed without one."""
-        return max(check.last_time() for check in self.checks)
+        return max((one.last_time() for one in self._leaders), default=0)
+
+    @property
+    def _leaders(self) -> list[NumberedHistory]:
+        return [one for check in self.checks for one in check.leaders]
 
     @property
     def position(self) -> int:
@@ -198,19 +263,14 @@ class LateChecks:
         return self.checks[0].position
 
     @property
-    def late_count(self) -> int:
-        """The number of events that were taken in below the largest time-stamp so far."""
-        return self.checks[0].late_count
-
-    @property
     def unmatched(self) -> int:
-        """How many retractions have found no row."""
-        return max(check.unmatched for check in self.checks)
+        """How many retractions have found no row, for the policy for which most have not."""
+        return max((one.counter("unmatched") for one in self._leaders), default=0)
 
     @property
     def retracted(self) -> int:
         """How many rows were retracted, or replaced by others with their ids."""
-        return max(check.retracted for check in self.checks)
+        return max((one.counter("retracted") for one in self._leaders), default=0)
 
     @property
     def judged_again(self) -> int:

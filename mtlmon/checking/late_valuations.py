@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from mtlmon.checking.changes import Bound, ChangedAnswers
-from mtlmon.checking.late_events import LateCheck
+from mtlmon.checking.changes import ChangedAnswers
 from mtlmon.policy.limits import PolicyCounts, tallies_of
 from mtlmon.relational.correcting.points import NEW, PointHistory
 from mtlmon.relational.keyed import keys_of_others
@@ -16,12 +15,15 @@ from mtlmon.relational.vacuity import matched_by_policy
 from mtlmon.support.snapshot_parts import damaged, joined_parts, split_parts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+
+    from numpy.typing import NDArray
 
     from mtlmon.arrays.native import KeyTable
+    from mtlmon.checking.changes import Change
     from mtlmon.checking.clocks import EndTime
     from mtlmon.checking.conditional_rows import ConditionalRows
-    from mtlmon.checking.history_check import ArrivalSource, Bounds
+    from mtlmon.checking.history_check import Bounds
     from mtlmon.checking.late_origins import AnswerRows
     from mtlmon.checking.sources import EventBatch
     from mtlmon.engine.native import MemoryLimit
@@ -43,7 +45,7 @@ if TYPE_CHECKING:
 __all__ = ["ValuationCheck"]
 
 
-class ValuationCheck(LateCheck):
+class ValuationCheck:
     """Checks the policies with variables of a file on a log, and corrects what they say.
 
     After every batch, the answers are those of `RelationalRun` for the events so far in the order
@@ -56,18 +58,26 @@ class ValuationCheck(LateCheck):
         rows_of: makes what turns the rows of batches into time-points; None if whoever reads the
             log has added them to `PointHistory.arrivals` when a batch comes.
         memory: how much memory may be held.
-        unmatched: "count" or "error": what to do with retractions whose rows do not come.
         tracks_rows: whether to find the rows that answers are about; the source must track them,
             and `make` let `origins` listen.
 
     Attributes:
-        keys: the columns of the key of each policy.
+        policies: the policies with variables.
+        keys: the columns of the key of each.
+        memory: as given.
+        position: the number of events that have been read, also of those that are refused.
+        lateness: how late events may be, once the first ones have been read.
+        revision: the number of batches with events.
+        revision_count: how often an answer was taken back, or given again.
+        bytes_beside: how many bytes whoever reads the log holds of the same rows.
         rows: what `rows_of` has made.
         conditional: set this in `make` if atoms depend on other rows.
         origins: finds the rows of answers; None if they are not wanted.
         key_tables: set this in `make` if policies have a key: the keys of each partition of the
             log, by number.
     """
+
+    bytes_beside = 0
 
     def __init__(
         self,
@@ -77,7 +87,6 @@ class ValuationCheck(LateCheck):
         rows_of: Callable[[PointHistory], BatchRows] | None,
         *,
         memory: MemoryLimit,
-        unmatched: str,
         tracks_rows: bool = False,
     ) -> None:
         self.origins: AnswerRows | None = None
@@ -86,11 +95,15 @@ class ValuationCheck(LateCheck):
             from mtlmon.checking.late_origins import AnswerRows
 
             self.origins = AnswerRows()
-        own = [policy for policy in file.policies if policy.is_first_order]
-        super().__init__(own, bounds, memory, unmatched)
+        self.policies = tuple(policy for policy in file.policies if policy.is_first_order)
         self.keys = keys_of_others(file)
+        has_others = len(self.policies) < len(file.policies)
         # events of policies without variables are counted by themselves
-        self._category = "operators" if len(own) < len(file.policies) else "sorting"
+        self._category = "operators" if has_others else "sorting"
+        self.memory = memory
+        self.position = self.lateness = self.revision = self.revision_count = 0
+        self._bounds = bounds
+        self._found: list[Change] = []
         self.rows: BatchRows | None = None
         self.key_tables: Sequence[KeyTable | None] = ()
         self.conditional: ConditionalRows | None = None
@@ -105,7 +118,7 @@ class ValuationCheck(LateCheck):
         """The history of the log, once rows have shown the types of columns."""
         if self._history is None:
             bounds = self._bounds()
-            self._lateness = bounds.lateness
+            self.lateness = bounds.lateness
             self._history = self._make(bounds)
             if self._rows_of is not None:
                 self.rows = self._rows_of(self._history)
@@ -119,9 +132,8 @@ class ValuationCheck(LateCheck):
         """What names time-points among those of their key; None if no policy has one."""
         return None if self.history.names is None else self.history
 
-    def feed(self, batch: EventBatch, source: ArrivalSource) -> Generator[None, None, None]:
-        if not len(batch.time_stamps):
-            return
+    def feed(self, batch: EventBatch, refused: NDArray[np.bool_]) -> Iterator[None]:
+        """Check the next events, and mark those that come too late."""
         history = self.history
         keys = origins = None
         if self.origins is not None:
@@ -141,46 +153,49 @@ class ValuationCheck(LateCheck):
             self.conditional.note(batch, history.arrivals)
         self.revision += 1
         operations, ids = batch.corrections or (None, None)
-        refused = history.push(ids, operations, keys, origins)
-        is_refused = np.zeros(len(batch.time_stamps), np.bool_)
-        is_refused[refused] = True
-        self._count(batch, source, is_refused)
+        refused[history.push(ids, operations, keys, origins)] = True
+        self.position += len(refused)
         self._take()
         yield
-        self._require_matched()
 
     def _take(self) -> None:
-        """Take what has changed, and how far it is final."""
-        history = self.history
-        bound = history.final_below()
-        changes = history.changes()
+        """Take what has changed."""
+        changes = self.history.changes()
         self.revision_count += sum(one.change != NEW for one in changes)
         if changes:
             self._found.append(ChangedAnswers(changes, self.revision))
-        if bound > self._emitted:
-            self._emitted = bound
-            self._found.append(Bound(bound))
+
+    def measure(self, count: int) -> None:
+        """Note how much memory is held after so many more events, and check the limit."""
         of_rows = 0 if self.origins is None else self.origins.held_bytes
         of_rows += 0 if self.conditional is None else self.conditional.byte_count
-        self.memory.note(self._category, history.byte_count + of_rows + self.bytes_beside)
+        self.memory.note(self._category, self.history.byte_count + of_rows + self.bytes_beside)
         self.memory.check()
 
-    def pass_time(self, time_stamp: int) -> Generator[None, None, None]:
+    def pass_time(self, time_stamp: int) -> Iterator[None]:
+        """Let time pass without events."""
         self.revision += 1
         self.history.pass_time(time_stamp)
-        self._late[0].pass_time(time_stamp)
         self._take()
+        self.measure(0)
         yield
-        self._require_matched()
 
-    def end(self, source: ArrivalSource, end_time: EndTime = None) -> Generator[None, None, None]:
-        if source.clock is None:
-            return
+    def end(self, clock: int, end_time: EndTime = None) -> Iterator[None]:
+        """End the log, whose largest time-stamp is given."""
         self.revision += 1
         self.history.finish(end_time)
         self._take()
+        self.measure(0)
         yield
-        self._require_matched()
+
+    def taken(self) -> list[Change]:
+        """Remove the changes that have not been taken out yet, and return them."""
+        found, self._found = self._found, []
+        return found
+
+    def final_below(self) -> int:
+        """The time below which no answer changes any more."""
+        return self.history.final_below()
 
     def close(self) -> None:
         """End the threads of slices; nothing comes any more."""
@@ -190,9 +205,11 @@ class ValuationCheck(LateCheck):
     # ---- snapshots -------------------------------------------------------------------------
 
     def snapshot(self) -> bytes:
+        """Return the state after `position` events as bytes for `restore`."""
         if self._history is None and self._kept is not None:
             return self._kept
-        parts = [json.dumps(self._head()).encode()]
+        head = [self.position, self.revision, self.revision_count]
+        parts = [json.dumps(head).encode()]
         if self._history is not None:
             rows = b"" if self.rows is None else self.rows.snapshot()
             origins = b"" if self.origins is None else self.origins.snapshot()
@@ -200,11 +217,17 @@ class ValuationCheck(LateCheck):
         return joined_parts(parts)
 
     def restore(self, snapshot: bytes) -> None:
-        # what is wrong with the history may be said only when the types of columns are known
+        """Continue from the snapshot of another check; this check must be new.
+
+        What is wrong with the history may be said only when the types of columns are known.
+
+        Raises:
+            SnapshotError: the bytes are not a snapshot, or are damaged.
+        """
         try:
             text, *parts = split_parts(snapshot)
-            self._know(json.loads(text))
-        except (ValueError, KeyError, TypeError, OverflowError):
+            self.position, self.revision, self.revision_count = json.loads(text)
+        except (ValueError, TypeError):
             raise damaged() from None
         if not parts:
             return
@@ -245,7 +268,7 @@ class ValuationCheck(LateCheck):
 
     @property
     def counts(self) -> list[PolicyCounts]:
-        # a match of a `find` counts as true
+        """The counts of each policy; a match of a `find` counts as true."""
         counts = []
         for policy, answered, found in zip(
             self.policies, self.answered_points, self.found_points, strict=True
@@ -281,8 +304,10 @@ class ValuationCheck(LateCheck):
 
     @property
     def leaders(self) -> list[LeadingHistory]:
+        """The history that decides which rows there are, once there is one."""
         return [] if self._history is None else [self._history.leader]
 
     @property
     def judged_again(self) -> int:
+        """How many time-points were judged again, as events came before them."""
         return 0 if self._history is None else self._history.chunked.replayed

@@ -126,7 +126,6 @@ def history_check(
             or options.reporting.report is not None
         ),
         equality=options.log.op is not None and options.log.id is None,
-        unmatched="error" if options.log.on_error == "stop" else "count",
         tracks_rows=options.output.rows,
         notes_outcome=notes_outcome(options),
     )
@@ -175,7 +174,11 @@ def correct(file: Formula | PolicyFile, options: RunSpec) -> Steps:
     else:
         source, events = open_text(file, options, plain, relations, memory)
         late = late_lines(options, source)
-    check = LateChecks(plain, None if relations is None else relations.check)
+    check = LateChecks(
+        plain,
+        None if relations is None else relations.check,
+        unmatched="error" if options.log.on_error == "stop" else "count",
+    )
     if options.output.rows:
         source.track_rows()
     with closing(source):

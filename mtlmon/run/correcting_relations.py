@@ -208,7 +208,6 @@ class LateRelations:
             self.history_for,
             self.rows_of if options.log.is_table else None,
             memory=memory,
-            unmatched="error" if options.log.on_error == "stop" else "count",
             tracks_rows=options.output.rows,
         )
 

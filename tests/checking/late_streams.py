@@ -31,6 +31,7 @@ from tests.doors import (
     Bounds,
     ChangeLines,
     HistoryCheck,
+    LateChecks,
     LogCheck,
     MemoryLimit,
     TextOutput,
@@ -173,23 +174,26 @@ def corrected(
     keys = TraceKeys(check.partitions, tuple(source.key_tables))
     output = ChangeLines([policy.name for policy in file.policies], keys, "all")
 
+    checks = LateChecks(check, None)
+
     def taken() -> list[str]:
-        output.put(check.taken())
+        output.put(checks.taken())
         return output.writer.take().decode().splitlines()
 
     lines = []
     with source:
         for batch in source:
-            for _ in check.feed(batch, source):
+            for _ in checks.feed(batch, source):
                 pass
             lines.append(taken())
             if restores:
-                snapshot, streams, inputs = check.snapshot(), check.streams, check.inputs
+                snapshot, streams, inputs = checks.snapshot(), check.streams, check.inputs
                 relations, check = check.relations, new()
                 check.streams, check.inputs, check.relations = streams, inputs, relations
-                check.restore(snapshot)
+                checks = LateChecks(check, None)
+                checks.restore(snapshot)
         if ends:
-            for _ in check.end(source, end):
+            for _ in checks.end(source, end):
                 pass
             lines.append(taken())
     return Corrected(lines, check, source)

@@ -19,6 +19,7 @@ from tests.doors import (
     FileBounds,
     HistoryCheck,
     Kept,
+    LateChecks,
     MemoryLimit,
     bounds_of,
     relations_with_columns,
@@ -150,11 +151,12 @@ def test_rows_for_streams_take_about_as_much(kind: str, monkeypatch: pytest.Monk
     )
     check.streams, check.inputs = log.streams, lambda batch: batch.inputs
     check.relations = log.relations
+    checks = LateChecks(check, None)
     most = 0
     with log:
         for batch in log:
-            for _ in check.feed(batch, log):
-                check.taken()
+            for _ in checks.feed(batch, log):
+                checks.taken()
             most = max(most, check.held_bytes)
     total = late_totals(bounds_of(file, SCHEMA, relations_with_columns(file, SCHEMA), lateness))
     # how many records a relation has is only known roughly

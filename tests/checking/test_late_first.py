@@ -23,6 +23,7 @@ from tests.doors import (
     FirstChanges,
     FirstViolation,
     HistoryCheck,
+    LateChecks,
     LiveViolations,
     LogCheck,
     MemoryLimit,
@@ -51,24 +52,28 @@ def found_of(
 ) -> tuple[list[Found], int, tuple[tuple[int, int], int] | None]:
     """What is told, after how many rows, and what is told of the end."""
 
-    def new() -> HistoryCheck:
-        return HistoryCheck(
+    def new() -> LateChecks:
+        plain = HistoryCheck(
             file.policies, "local", lambda: bounds, memory=MemoryLimit(), key=file.key or ()
         )
+        return LateChecks(plain, None)
 
     check = new()
+    plain = check.plain
+    assert plain is not None
     log = open_tables(
         [table(batch) for batch in batches_of(rows, source)],
-        check.atoms,
+        plain.atoms,
         policies=file,
-        partitions=check.partitions.columns,
+        partitions=plain.partitions.columns,
         in_any_order=True,
     )
     has_keys = any(keys is not None for keys in log.key_tables)
 
-    def first_of(check: HistoryCheck) -> FirstViolation:
+    def first_of(check: LateChecks) -> FirstViolation:
+        assert check.plain is not None
         return FirstViolation(
-            [FirstChanges(check, has_keys=has_keys)], has_common_points=not has_keys
+            [FirstChanges(check.plain, has_keys=has_keys)], has_common_points=not has_keys
         )
 
     first = first_of(check)
