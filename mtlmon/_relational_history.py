@@ -208,18 +208,15 @@ class RelationalHistory:
         for place, ((time_stamp, database), key) in enumerate(zip(events, of_events, strict=True)):
             if isinstance(time_stamp, bool) or not 0 <= time_stamp <= LARGEST:
                 raise TimeStampError(f"time-stamp {time_stamp} is not between 0 and 2^63-1")
-            if known is None:
-                rows = point_rows(self._points.plan, self._numbers, database)
-                given.append((int(time_stamp), rows, []))
-                continue
             has_id = names is not None and names[place] is not None
             code = INSERT if codes is None else codes[place]
-            if key is None and (code == ADVANCE or (code == RETRACT and has_id)):
-                given.append((int(time_stamp), [], []))
-                continue
-            values = key_values(known.used, key)
-            rows = point_rows(self._points.plan, self._numbers, database, key)
-            given.append((int(time_stamp), rows, values))
+            event: _Event = int(time_stamp), [], []
+            if known is None:
+                event[1].extend(point_rows(self._points.plan, self._numbers, database))
+            elif key is not None or not (code == ADVANCE or (code == RETRACT and has_id)):
+                event[2].extend(key_values(known.used, key))
+                event[1].extend(point_rows(self._points.plan, self._numbers, database, key))
+            given.append(event)
         for time_stamp, rows, _ in given:
             self._points.arrivals.add(time_stamp, rows)
         of_names = None if known is None else [values for _, _, values in given]

@@ -73,18 +73,21 @@ class RevisedRelation(LogRelation):
 
     Args:
         read: how it does.
+
+    Attributes:
+        spans: what it says.
     """
 
     def __init__(self, read: ReadRows) -> None:
         super().__init__(read)
-        self._spans = Spans()
+        self.spans = Spans()
 
     def changes(self, keys: Sequence[str]) -> Changes:
         """Return the times at which it changes, for each value of some columns if there are any.
 
         They are known above the time below which it was forgotten, and can change themselves.
         """
-        return SpannedChanges(self._spans, keys)
+        return SpannedChanges(self.spans, keys)
 
     # ---- look-ups --------------------------------------------------------------------------
 
@@ -92,11 +95,11 @@ class RevisedRelation(LogRelation):
         self, keys: Sequence[str], times: NDArray[np.int64], values: Sequence[pa.Array]
     ) -> NDArray[np.int64]:
         """Do what `KnownRelation` does, at times that are known and were not forgotten."""
-        return self._spans.find(keys, times, values)
+        return self.spans.find(keys, times, values)
 
     def column(self, name: str, records: NDArray[np.int64]) -> pa.Array:
         """Return the values of a column in records; null for negative ones."""
-        return self._spans.column(name, records, self._table.schema.field(name).type)
+        return self.spans.column(name, records, self._table.schema.field(name).type)
 
     # ---- what it says ----------------------------------------------------------------------
 
@@ -129,18 +132,6 @@ class RevisedRelation(LogRelation):
         table = pa.Table.from_arrays(columns, names=["", " ", *self.columns])
         return self._advanced(self._query, table, watermark)
 
-    def say(self, spans: Sequence[tuple[int, Records]], end: int) -> Records | None:
-        """Replace what it says of the time from the first watermark on.
-
-        Args:
-            spans: what it says from each watermark on below the next one.
-            end: the last watermark.
-
-        Returns:
-            What was valid and is no longer, and what was not; None if there is neither.
-        """
-        return self._spans.say(spans, end)
-
     def said(self, start: int, watched: Sequence[Sequence[str]]) -> bytes:
         """Return what it says of the time from one on, for `RowRelation.notify`.
 
@@ -148,17 +139,9 @@ class RevisedRelation(LogRelation):
             start: the time, above the one below which it was forgotten.
             watched: the keys for which changes are told.
         """
-        tables = [as_table(one) for one in self._spans.records_from(start)]
-        changes = [self._spans.changes(tuple(keys), start, self._spans.end) for keys in watched]
+        tables = [as_table(one) for one in self.spans.records_from(start)]
+        changes = [self.spans.changes(tuple(keys), start, self.spans.end) for keys in watched]
         return said_as_bytes(pa.concat_tables(tables), changes)
-
-    def merge(self, start: int, end: int) -> None:
-        """Keep what it says of the time from one watermark on below another as one span."""
-        self._spans.merge(start, end)
-
-    def forget(self, until: int) -> None:
-        """Forget what it says of the time below a watermark, and let look-ups rest."""
-        self._spans.forget(until)
 
     def snapshot(self) -> tuple[bytes, bytes]:
         """Return its columns of the log and its state as bytes, for `restore`."""
@@ -179,12 +162,12 @@ class RevisedRelation(LogRelation):
         assert self._query is not None
         self._query.restore(state)
         self._tables = None
-        self._spans.clear()
+        self.spans.clear()
 
     @property
     def held_bytes(self) -> int:
         """The number of bytes that records take."""
-        return super().held_bytes + self._spans.held_bytes
+        return super().held_bytes + self.spans.held_bytes
 
 
 class _Chunk(RowParts):
@@ -288,7 +271,7 @@ class RevisedRelations:
             chunk = self._chunks[-1]
             if chunk.count >= self._room(chunk):
                 for relation in self._relations:
-                    relation.merge(chunk.start, self.watermark)
+                    relation.spans.merge(chunk.start, self.watermark)
                 chunk = _Chunk(self.watermark, self._live)
                 self._chunks.append(chunk)
                 self._unmerged = 0
@@ -296,13 +279,13 @@ class RevisedRelations:
             last, end = _cut(rows.time_stamps, first, first + room, watermark)
             part = rows.between(first, last)
             for relation in self._relations:
-                relation.say([(self.watermark, relation.evaluated(part, end))], end)
+                relation.spans.say([(self.watermark, relation.evaluated(part, end))], end)
             chunk.add(part)
             self._unmerged += 1
             if self._unmerged > _MOST_SPANS:
                 # what is valid all the time is in each of the spans; the last one is looked up next
                 for relation in self._relations:
-                    relation.merge(chunk.start, self.watermark)
+                    relation.spans.merge(chunk.start, self.watermark)
                 self._unmerged = 1
             self._live = [one.state for one in self._relations]
             self.watermark, first = end, last
@@ -375,7 +358,7 @@ class RevisedRelations:
                 said[number].append((start, self._relations[number].evaluated(chunk.rows, stop)))
             start, first = stop, last
         for number, spans in said.items():
-            records = self._relations[number].say(spans, end)
+            records = self._relations[number].spans.say(spans, end)
             if records is not None:
                 changed.append(Changed(self._names[number], records))
 
@@ -388,7 +371,7 @@ class RevisedRelations:
             count += 1
         del self._chunks[:count]
         for relation in self._relations if self._chunks else ():
-            relation.forget(self._chunks[0].start)
+            relation.spans.forget(self._chunks[0].start)
 
     @property
     def byte_count(self) -> int:
@@ -435,7 +418,7 @@ class RevisedRelations:
             first += count
             self._chunks.append(chunk)
             for relation in self._relations:
-                relation.say([(start, relation.evaluated(chunk.rows, end))], end)
+                relation.spans.say([(start, relation.evaluated(chunk.rows, end))], end)
         self._live = [one.state for one in self._relations]
         self.watermark = head["watermark"]
 
