@@ -284,8 +284,10 @@ def in_part(number: int, old: bytes, new: bytes) -> Callable[[list[bytes]], None
 
 def in_contents(parts: list[bytes]) -> None:
     """Let the next number of what is in events be a text."""
-    leader, known = split_parts(parts[1])
-    parts[1] = joined_parts([leader, json.dumps(["x", *json.loads(known)[1:]]).encode()])
+    text, rest = split_head(parts[1])
+    head = json.loads(text)
+    head["facts"]["contents"][0] = "x"
+    parts[1] = with_head(json.dumps(head).encode(), rest)
 
 
 FORGED = {

@@ -7,7 +7,7 @@ those that came in time and were not taken back, and traces are numbered by thei
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -30,20 +30,20 @@ __all__ = ["FinalBatch", "FinalRows"]
 _SHARE = 16
 
 
-class FinalBatch:
+class FinalBatch(NamedTuple):
     """Consecutive rows in the order of time.
 
     Attributes:
         time_stamps: their time-stamps.
+        numbers: for some partitions, the number of each row's trace.
     """
 
-    def __init__(self, time_stamps: NDArray[np.int64], numbers: dict[int, NDArray[np.uint32]]):
-        self.time_stamps = time_stamps
-        self._numbers = numbers
+    time_stamps: NDArray[np.int64]
+    numbers: dict[int, NDArray[np.uint32]]
 
     def numbers_of(self, partition: int) -> NDArray[np.uint32] | None:
         """Return the number of each row's trace in a partition; None if it has one trace."""
-        return self._numbers.get(partition)
+        return self.numbers.get(partition)
 
 
 class _Numbered:

@@ -255,19 +255,15 @@ class HistoryCheck:
                 clock=self.clock,
                 equality=self._equality,
                 relations=self._relations_of(partition),
-                columns=self._columns_of_relations,
+                columns=lambda: () if self.relations is None else self.relations.columns,
                 spacing=self._spacing,
                 origins=self.origins,
                 outcome=Outcome() if self._notes_outcome else None,
-                taker=None if self.messages is None else self.messages.of_partition(partition),
+                taker=None if self.messages is None else self.messages.taker_of(partition),
             )
             for partition, needed in enumerate(atoms_of_partitions(len(columns), followed))
             if needed
         }
-
-    def _columns_of_relations(self) -> tuple[str, ...]:
-        """The columns that relations of the log's rows read, once rows are known."""
-        return () if self.relations is None else self.relations.columns
 
     def _relations_of(self, partition: int) -> frozenset[str]:
         """The relations of the log's rows that the rows and ticks of a partition depend on."""

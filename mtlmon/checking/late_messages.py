@@ -8,6 +8,7 @@ is what it was.
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     # policy, number of the trace, time-stamp, and offset
     Name = tuple[int, int, int, int]
 
-__all__ = ["LateMessages", "PartitionMessages"]
+__all__ = ["LateMessages"]
 
 _MESSAGE_BYTES = 250
 # So many messages more than twice those that were left make it worth looking for old ones.
@@ -70,14 +71,34 @@ class LateMessages:
         """Whether the message of a policy has values."""
         return policy in self._with_values
 
-    def of_partition(self, partition: int) -> PartitionMessages | None:
+    def taker_of(self, partition: int) -> Callable[[Computed], None] | None:
         """Return what makes the messages of a partition; None if there are none with values."""
         found = [
             (number, when, atom, message)
             for number, (own, when, atom, message) in self._with_values.items()
             if own == partition
         ]
-        return PartitionMessages(found, self.note) if found else None
+        return partial(self._add, found) if found else None
+
+    def _add(
+        self, messages: Sequence[tuple[int, When, str, ShownMessage]], computed: Computed
+    ) -> None:
+        """Make the messages of rows or ticks that can violate their policies."""
+        when, names, atoms, held, shown = computed
+        for policy, own, atom, message in messages:
+            if own != when or not len(held):
+                continue
+            places = np.arange(len(held))
+            if message.violations is not None:
+                is_violation = shown[message.violations].to_numpy(zero_copy_only=False)
+                places = np.flatnonzero(is_violation == True)  # noqa: E712
+            elif not message.is_later:
+                places = np.flatnonzero(held[:, atoms.index(atom)])
+            values = ValueRows(shown, places.tolist())
+            columns = (names.traces[places], names.time_stamps[places], names.offsets[places])
+            rows = zip(*(column.tolist() for column in columns), strict=True)
+            for index, (trace, time_stamp, offset) in enumerate(rows):
+                self.note((policy, trace, time_stamp, offset), message.at(values.row(index)))
 
     def note(self, name: Name, message: str | None) -> None:
         """Let a time-point have a message, if it violates its policy."""
@@ -176,39 +197,3 @@ class LateMessages:
 
 def _name(policy: int, number: int, time_stamp: int, offset: int) -> Name:
     return int(policy), int(number), int(time_stamp), int(offset)
-
-
-class PartitionMessages:
-    """Makes the messages of a partition.
-
-    Args:
-        messages: number, rows or ticks, first atom and message of each policy that has one with
-            values.
-        note: takes the messages.
-    """
-
-    def __init__(
-        self,
-        messages: Sequence[tuple[int, When, str, ShownMessage]],
-        note: Callable[[Name, str | None], None],
-    ) -> None:
-        self._messages = messages
-        self._note = note
-
-    def add(self, computed: Computed) -> None:
-        """Make the messages of rows or ticks that can violate their policies."""
-        when, names, atoms, held, shown = computed
-        for policy, own, atom, message in self._messages:
-            if own != when or not len(held):
-                continue
-            places = np.arange(len(held))
-            if message.violations is not None:
-                is_violation = shown[message.violations].to_numpy(zero_copy_only=False)
-                places = np.flatnonzero(is_violation == True)  # noqa: E712
-            elif not message.is_later:
-                places = np.flatnonzero(held[:, atoms.index(atom)])
-            values = ValueRows(shown, places.tolist())
-            columns = (names.traces[places], names.time_stamps[places], names.offsets[places])
-            rows = zip(*(column.tolist() for column in columns), strict=True)
-            for index, (trace, time_stamp, offset) in enumerate(rows):
-                self._note((policy, trace, time_stamp, offset), message.at(values.row(index)))

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from mtlmon.policy.predicates.time_points import When
     from mtlmon.relations.revised import Changed, RevisedRelations
     from mtlmon.streams.atoms import StreamAtoms
-    from mtlmon.streams.late_computing import ValueTaker
+    from mtlmon.streams.late_computing import Computed
     from mtlmon.streams.late_ticks import ChangedTicks
 
 __all__ = ["LatePartition"]
@@ -104,7 +104,7 @@ class LatePartition:
         spacing: as for `RoundRows`.
         origins: gets the rows that time-points come from, if they are wanted.
         outcome: as for `LeadingHistory`.
-        taker: takes the values to show, as messages and arguments; None if there are none.
+        taker: as for `Computer`.
 
     Attributes:
         leader: finds which rows there are.
@@ -129,7 +129,7 @@ class LatePartition:
         spacing: int = 0,
         origins: LateOrigins | None = None,
         outcome: Outcome | None = None,
-        taker: ValueTaker | None = None,
+        taker: Callable[[Computed], None] | None = None,
     ) -> None:
         self._taker = taker
         self._streams = streams

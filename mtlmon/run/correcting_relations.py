@@ -334,7 +334,7 @@ class LateRelations:
                 clock="all",
                 equality=equality,
                 outcome=outcome,
-                taker=computed,
+                taker=None if computed is None else computed.add,
             )
             marked = conditional if conditions.marked else ()
             check.conditional = ConditionalRows(late, conditions.inputs, marked, computed)
@@ -364,6 +364,12 @@ class LateRelations:
         """Return what makes time-points of the rows of tables."""
         assert self.traces is not None
         conditional = [history.plan.named_atoms[one].name for one in history.conditional]
-        return self.traces.late_rows(
-            history.plan, history.arrivals, conditional, list(self.arguments)
+        rows, _ = self.traces.rows(
+            history.plan,
+            history.arrivals,
+            None,
+            by_stamp=False,
+            conditional=conditional,
+            computed=list(self.arguments),
         )
+        return rows

@@ -26,7 +26,7 @@ __all__ = [
 POLICIES = b"mtlmon policies\x02"
 RELATIONS = b"mtlmon relations\x03"
 JUDGES = b"mtlmon judges\x01"
-CORRECTED = b"mtlmon corrected\x04"
+CORRECTED = b"mtlmon corrected\x05"
 ASSUMING = b"mtlmon assuming\x01"
 """What snapshots begin with: of policies without variables, of those with variables, of both, of
 runs whose verdicts are corrected, and of one of the first three whose file has assumptions."""

@@ -15,7 +15,6 @@ from mtlmon.streams.ticking import LATEST
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from typing import Protocol
 
     from numpy.typing import NDArray
 
@@ -23,12 +22,6 @@ if TYPE_CHECKING:
     from mtlmon.streams.atoms import StreamAtoms
     from mtlmon.streams.named_rows import Names, Rows
     from mtlmon.streams.program import StreamProgram
-
-    class ValueTaker(Protocol):
-        """Takes the values to show at rows and ticks, as messages and arguments of atoms."""
-
-        def add(self, computed: Computed, /) -> None:
-            """Take those of rows or ticks that were computed, perhaps again."""
 
 
 __all__ = ["Computed", "Computer"]
@@ -62,7 +55,7 @@ class Computer:
         streams: computes them.
         partition: the number of the partition.
         plain: the atoms that are known without it; they come first in `Rows.held`.
-        taker: takes the values to show; None if there are none.
+        taker: takes what was computed at rows or ticks, perhaps again; None if nothing is shown.
 
     There must be programs, which have computed nothing yet.
 
@@ -79,7 +72,7 @@ class Computer:
         streams: StreamAtoms,
         partition: int,
         plain: Sequence[str],
-        taker: ValueTaker | None = None,
+        taker: Callable[[Computed], None] | None = None,
     ) -> None:
         self._streams = streams
         self._partition = partition
@@ -158,7 +151,7 @@ class Computer:
                 if rows is not None and first < last:
                     own = rows.between(first, last).names
                     values = shown.get(ROWS, {})
-                    self._taker.add(Computed(ROWS, own, self._atoms, held[first:last], values))
+                    self._taker(Computed(ROWS, own, self._atoms, held[first:last], values))
             first = last
             if first == len(stamps) and not self._has_more(until):
                 break
@@ -175,7 +168,7 @@ class Computer:
             parts = [shown.get(when, {}) for shown in self._shown]
             values = {name: pa.concat_arrays([one[name] for one in parts]) for name in parts[0]}
             names = self._streams.tick_names_of(self._partition)[when]
-            self._taker.add(Computed(when, own, names, own.held, values))
+            self._taker(Computed(when, own, names, own.held, values))
 
     def _next(
         self,

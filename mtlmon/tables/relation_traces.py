@@ -76,24 +76,6 @@ class RelationTraces:
             own = needed[self._of_atoms[name]]
             own[0] = list(dict.fromkeys([*own.get(0, ()), name]))
 
-    def late_rows(
-        self,
-        made: Plan,
-        points: PointBlock,
-        conditional: Sequence[str],
-        computed: Sequence[str],
-    ) -> RelationRows:
-        """Return what makes time-points of batches whose rows may come late.
-
-        Args:
-            made: the plan of the policies.
-            points: gets the time-points.
-            conditional: the names of the atoms that are conditional.
-            computed: the names of those whose rows somebody else makes.
-        """
-        atoms = table_atoms(made, self._shown, conditional, self._of_atoms, computed)
-        return RelationRows(atoms, points, made.texts, partition=self.whole)
-
     def late_names(self) -> KeyNames[int]:
         """Return what names time-points of keys where rows may come late, by partitions."""
         return KeyNames(self._of_policies)
@@ -106,6 +88,8 @@ class RelationTraces:
         *,
         by_stamp: bool,
         texts: KeyTable | None = None,
+        conditional: Sequence[str] = (),
+        computed: Sequence[str] = (),
     ) -> tuple[RelationRows, KeyPoints | None]:
         """Return what makes time-points of batches, and what names them for keys, if any has one.
 
@@ -116,13 +100,15 @@ class RelationTraces:
                 time-points.
             by_stamp: whether all rows of one time-stamp are one time-point.
             texts: numbers the texts of time-points; by default, those of the plan.
+            conditional: the names of the atoms that are conditional.
+            computed: the names of those whose rows somebody else makes.
         """
         names = None
         if self.has_keys and tables is not None:
             from mtlmon.checking.key_points import KeyPoints
 
             names = KeyPoints(made, self._of_policies, tables, self._of_atoms, by_stamp=by_stamp)
-        atoms = table_atoms(made, self._shown, partitions=self._of_atoms)
+        atoms = table_atoms(made, self._shown, conditional, self._of_atoms, computed)
         rows = RelationRows(
             atoms,
             points,
