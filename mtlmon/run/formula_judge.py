@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mtlmon.run.files import Writer
     from mtlmon.run.found_verdicts import FoundVerdicts
     from mtlmon.run.judges import Point
-    from mtlmon.run.people import Outcome
+    from mtlmon.run.people import Outcome, PeopleVerdicts
     from mtlmon.run.pump import EndTime
     from mtlmon.run.spec import RunSpec
     from mtlmon.tables import TableEvents
@@ -178,9 +178,7 @@ class FormulaJudge(Judge):
             )
 
     def outcome(self) -> Outcome:
-        from mtlmon.run.people import outcome_of
-
-        return outcome_of(self.check)
+        return cast("PeopleVerdicts", self.output).outcome(self.tallies)
 
     def report_end(self, *, is_complete: bool) -> None:
         host = self.options.host

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from mtlmon.checking.row_files import RowFile, RowPlace
 from mtlmon.policy.predicates.integers import LARGEST
 from mtlmon.relational.cells import valuation, values_of
-from mtlmon.relational.correcting.points import GONE
 from mtlmon.relational.delays import decision_delays
 from mtlmon.relational.reasons import Explainer, Violation, explanation_text
 from mtlmon.relational.reasons.evidence import LISTED as LISTED_ROWS
@@ -404,6 +403,9 @@ class RevisedValues(CollectedValues["ValuationCheck"]):
 
     def take(self, batch: ChangedAnswers) -> None:
         """Take changes."""
+        # PERF: rows in order need no histories
+        from mtlmon.relational.correcting.points import GONE
+
         made = self.check.history.plan
         shown = batch.changes
         if self.check.key_points is not None:

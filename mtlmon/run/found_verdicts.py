@@ -16,7 +16,6 @@ from mtlmon.errors import UndecidedError
 from mtlmon.history.changes import INSERTED, WITHDRAWN
 from mtlmon.policy import PolicyFile
 from mtlmon.reporting import Collector
-from mtlmon.run.explained_facts import facts_of, facts_of_proof
 from mtlmon.run.explaining import is_json
 from mtlmon.run.findings import LISTED, Found, FoundInOrder
 from mtlmon.run.host import WIDTH
@@ -253,6 +252,8 @@ class FoundVerdicts(CollectedVerdicts["LogCheck"], FoundInOrder):
             key["key"] = self.keys.text(violation.policy, violation.number)
         row = None if self.rows is None else self.rows.of(violation)
         if explanations.is_json:
+            from mtlmon.run.explained_facts import facts_of, facts_of_proof
+
             shown = None if self.shown is None else self.shown.shown(violation)
             facts = facts_of(policy, violation.time_stamp, violation.offset, row, **key)
             explanations.add_facts(facts | facts_of_proof(proof, shown, WIDTH))

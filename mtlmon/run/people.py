@@ -15,14 +15,20 @@ from mtlmon.text.byte_writer import ByteWriter
 from mtlmon.verdicts.arrays import verdict_type
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from mtlmon.checking import LogCheck, TraceKeys
     from mtlmon.checking.outputs import TimeTexts
+    from mtlmon.checking.point_rows import PointRows
+    from mtlmon.checking.row_files import RowPlace
     from mtlmon.drive.native import VerdictRows
+    from mtlmon.policy import Policy
+    from mtlmon.policy.limits import Tally
+    from mtlmon.relational.native import AnswerBlock
+    from mtlmon.relational.plan import Plan
     from mtlmon.run.spec import Output, RunSpec
 
-__all__ = ["Outcome", "PeopleOutput", "Style", "has_colours", "outcome_of", "show_outcome"]
+__all__ = ["Outcome", "PeopleAnswers", "PeopleVerdicts", "Style", "has_colours", "show_outcome"]
 
 # The numbers of colours and styles, as terminals know them.
 BOLD, FAINT, RED, GREEN, CYAN = "1", "2", "1;31", "1;32", "36"
@@ -80,10 +86,83 @@ class Style:
         return "  ".join([*(self(text, colour) for text, colour in before), what]) + "\n"
 
 
-class PeopleOutput:
-    """Writes a line for each violation: row, time, policy, key and what is violated.
+class PeopleLines:
+    """Writes a line for each violation and match: row, time, policy, key or values, and what it is.
 
-    What is violated is the message of a trigger, else the text of the policy, else its formula.
+    That is the message of a trigger, else the text of the policy, else its formula.
+
+    Args:
+        policies: the policies.
+        times: writes times, or None for time-stamps.
+        options: the options of the run.
+
+    Attributes:
+        counts: how many lines each policy has.
+    """
+
+    lines = None
+
+    def __init__(
+        self, policies: Sequence[Policy], times: TimeTexts | None, options: RunSpec
+    ) -> None:
+        self.writer = ByteWriter()
+        self.policies = policies
+        self.times = times
+        self.style = Style(options)
+        self.whats = [policy.text or str(policy.written) for policy in policies]
+        self.counts = [0] * len(policies)
+
+    def names(self, time_stamps: Sequence[int], offsets: Iterable[int]) -> list[str]:
+        """Return the names of time-points, or their times as people write them."""
+        if time_stamps and self.times is not None and not self.times.is_plain:
+            return self.times.texts(time_stamps)
+        return [f"{stamp}:{offset}" for stamp, offset in zip(time_stamps, offsets, strict=True)]
+
+    def line(self, place: str, number: int, value: str | None, what: str | None = None) -> str:
+        """Return a line.
+
+        Args:
+            place: the row, if that is known, and the time.
+            number: the number of the policy.
+            value: the key or the values of variables; None if there are none.
+            what: the message of a trigger, if there is one.
+        """
+        style, policy = self.style, self.policies[number]
+        self.counts[number] += 1
+        mark = (style.found, GREEN) if policy.is_find else (style.violated, RED)
+        before = [mark, (place, FAINT)]
+        before += [] if policy.name is None else [(policy.name, BOLD)]
+        before += [] if value is None else [(value, CYAN)]
+        return style.line(before, what or self.whats[number])
+
+    def write(self, lines: Iterable[str]) -> None:
+        """Write lines."""
+        self.writer.write(memoryview("".join(lines).encode("utf-8", "backslashreplace")))
+
+    def close(self) -> None:
+        """Do nothing: lines need no end."""
+
+    @property
+    def first_place(self) -> tuple[int, RowPlace] | None:
+        """The time-stamp and the row of the earliest violation, if that is known."""
+        return None
+
+    def outcome(self, tallies: Sequence[Tally]) -> Outcome:
+        """Return what came out of a run over the whole log; `tallies` are of the policies."""
+        first = self.first_place
+        pairs = list(zip(self.policies, self.counts, strict=True))
+        matches = [count for policy, count in pairs if policy.is_find]
+        return Outcome(
+            [count for policy, count in pairs if not policy.is_find],
+            any(one.has_failed for one in tallies),
+            sum(one.counts.undecided for one in tallies),
+            sum(matches) if matches else None,
+            None if first is None else (first[0], first[1].row, str(first[1])),
+        )
+
+
+class PeopleVerdicts(PeopleLines):
+    """Writes the violations of policies without variables.
 
     Args:
         check: the check whose verdicts are written; they are the violations, resolved.
@@ -92,53 +171,97 @@ class PeopleOutput:
         options: the options of the run.
     """
 
-    lines = None
-
     def __init__(
         self, check: LogCheck, keys: TraceKeys, times: TimeTexts | None, options: RunSpec
     ) -> None:
-        self.writer = ByteWriter()
+        super().__init__(check.policies, times, options)
         self.check = check
         self.keys = keys
-        self.times = times
-        self.style = Style(options)
-        self.whats = [policy.text or str(policy.written) for policy in check.policies]
 
     def put(self, rows: VerdictRows) -> None:
         """Write the verdicts as lines, and remove them from the rows."""
-        tracker = self.check.row_tracker
+        tracker, messages, keys = self.check.row_tracker, self.check.messages, self.keys
         places = None if tracker is None else tracker.found(rows)
         parts = rows.taken()
         records = np.frombuffer(parts[0], verdict_type())
         numbers, policies = (np.frombuffer(part, np.uint32).tolist() for part in parts[1:])
         stamps, offsets = records["time_stamp"].tolist(), records["offset"].tolist()
-        names = [f"{stamp}:{offset}" for stamp, offset in zip(stamps, offsets, strict=True)]
-        if self.times is not None and not self.times.is_plain:
-            names = self.times.texts(stamps)
+        names = self.names(stamps, offsets)
         if tracker is not None and places is not None:
             # ticks are not rows
             for k in np.flatnonzero(places.has_row).tolist():
                 names[k] = f"{tracker.files.place(places.files[k], places.rows[k])}  {names[k]}"
-        text = "".join(
-            self.line(*one) for one in zip(names, policies, numbers, stamps, offsets, strict=True)
+        every = zip(names, policies, numbers, stamps, offsets, strict=True)
+        self.write(
+            self.line(
+                name,
+                policy,
+                keys.text(policy, number) if keys.has_keys(policy) else None,
+                None if messages is None else messages.take(policy, number, stamp, offset),
+            )
+            for name, policy, number, stamp, offset in every
         )
-        self.writer.write(memoryview(text.encode("utf-8", "backslashreplace")))
 
-    def line(self, place: str, policy: int, number: int, time_stamp: int, offset: int) -> str:
-        """Return the line of a violation at a place: its row, if that is known, and its time."""
-        style = self.style
-        name = self.check.policies[policy].name
-        key = self.keys.text(policy, number) if self.keys.has_keys(policy) else None
-        what = self.whats[policy]
-        if self.check.messages is not None:
-            what = self.check.messages.take(policy, number, time_stamp, offset) or what
-        before = [(style.violated, RED), (place, FAINT)]
-        before += [] if name is None else [(name, BOLD)]
-        before += [] if key is None else [(key, CYAN)]
-        return style.line(before, what)
+    @property
+    def first_place(self) -> tuple[int, RowPlace] | None:
+        tracker = self.check.row_tracker
+        return None if tracker is None else tracker.first_violation
 
-    def close(self) -> None:
-        """Do nothing: lines need no end."""
+
+class PeopleAnswers(PeopleLines):
+    """Writes the violations and matches of policies with variables.
+
+    Args:
+        plan: the plan of the policies.
+        policies: the policies.
+        times: writes times, or None for time-stamps.
+        options: the options of the run.
+        point_rows: the rows of time-points; None if they are not known.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        policies: Sequence[Policy],
+        times: TimeTexts | None,
+        options: RunSpec,
+        point_rows: PointRows | None,
+    ) -> None:
+        super().__init__(policies, times, options)
+        self.plan = plan
+        # the first one of several rows would not be the one that a line is about
+        self.rows = point_rows if options.log.time_points == "row" else None
+        # the time-point and time-stamp of the earliest violation, and its row
+        self.first: tuple[int, int, RowPlace] | None = None
+
+    def put(self, answers: AnswerBlock) -> None:
+        """Write answers, and forget them."""
+        from mtlmon.relational.running import HOLDS
+
+        found = [one for one in answers.take() if one[1] != HOLDS]
+        names = self.names([one[2] for one in found], [one[3] for one in found])
+        if self.rows is not None:
+            for k, (policy, _, time_stamp, _, point, _) in enumerate(found):
+                place = self.rows.place_of(point)
+                names[k] = f"{place}  {names[k]}"
+                is_violation = not self.policies[policy].is_find
+                if is_violation and (self.first is None or point < self.first[0]):
+                    self.first = point, time_stamp, place
+        self.write(
+            self.line(name, number, self.values(number, cells))
+            for name, (number, _, _, _, _, cells) in zip(names, found, strict=True)
+        )
+
+    def values(self, number: int, cells: tuple[int, ...]) -> str | None:
+        """Return the values of an answer of a policy as text; None if it has no variables."""
+        from mtlmon.relational.cells import valuation, values_of
+
+        policy = self.plan.named_policies[number]
+        return valuation(policy, values_of(cells, policy.kinds, self.plan.texts), "=") or None
+
+    @property
+    def first_place(self) -> tuple[int, RowPlace] | None:
+        return None if self.first is None else self.first[1:]
 
 
 class Outcome(NamedTuple):
@@ -171,18 +294,6 @@ class Outcome(NamedTuple):
             # if one of them is not known, neither is the earlier one
             None if not firsts or None in firsts else min(one for one in firsts if one),
         )
-
-
-def outcome_of(check: LogCheck) -> Outcome:
-    """Return the outcome for policies without variables."""
-    tracker = check.row_tracker
-    found = None if tracker is None else tracker.first_violation
-    return Outcome(
-        [one.false for one in check.counts],
-        any(one.has_failed for one in check.tallies),
-        sum(one.undecided for one in check.counts),
-        first=None if found is None else (found[0], found[1].row, str(found[1])),
-    )
 
 
 def show_outcome(outcome: Outcome, event_count: int, options: RunSpec) -> None:

@@ -652,9 +652,9 @@ def make_output(
     if options.judging.verdicts == "none" and options.output.make_batches is None:
         return None
     if options.output.for_people:
-        from mtlmon.run.people import PeopleOutput
+        from mtlmon.run.people import PeopleVerdicts
 
-        return PeopleOutput(check, keys, time_texts(options, source.times), options)
+        return PeopleVerdicts(check, keys, time_texts(options, source.times), options)
     rows = check.row_tracker
     if options.output.format == "text":
         return TextOutput(names, keys, rows, iso_times(options, source.times))

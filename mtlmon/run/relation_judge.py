@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from mtlmon.run.files import Writer
     from mtlmon.run.found_values import FoundValues
     from mtlmon.run.judges import Point
-    from mtlmon.run.people import Outcome
+    from mtlmon.run.people import Outcome, PeopleAnswers
     from mtlmon.run.pump import EndTime
     from mtlmon.run.relations import Output
     from mtlmon.run.spec import RunSpec
@@ -418,9 +418,7 @@ class RelationJudge(Judge):
         return Judged(self.file.policies, table.message, self.valuations, table.key_columns)
 
     def outcome(self) -> Outcome:
-        outcome = self.known().outcome()
-        assert outcome is not None
-        return outcome
+        return cast("PeopleAnswers", self.known().output).outcome(self.tallies)
 
     @property
     def left_out(self) -> int:

@@ -46,8 +46,6 @@ if TYPE_CHECKING:
     from mtlmon.relational.slicing.engine import Engine
     from mtlmon.run.files import Writer
     from mtlmon.run.found_values import FoundValues
-    from mtlmon.run.people import Outcome
-    from mtlmon.run.relation_people import PeopleAnswers
     from mtlmon.run.spec import Judging, Log, RunSpec
     from mtlmon.tables.columns.times import Times
     from mtlmon.tables.outputs import BatchOutput
@@ -212,7 +210,6 @@ class Check:
         analysis: what is known of the policies.
 
     Attributes:
-        people: what writes violations for a person, if they are written so.
         taker: what takes the answers at last: the output, or what keeps violations before it.
     """
 
@@ -229,7 +226,6 @@ class Check:
         key_columns: Sequence[str] | None = None,
     ) -> None:
         self.plan = engine.plan
-        self.people: PeopleAnswers | None = None
         self.engine = engine
         self.analysis = analysis
         self.has_others = queue is not None
@@ -248,12 +244,10 @@ class Check:
             self.engine.most_rows = options.limits.max_rows
             self.engine.limit_name = "--max-rows"
         if output is None and options.output.for_people:
-            from mtlmon.run.relation_people import PeopleAnswers
+            from mtlmon.run.people import PeopleAnswers
 
-            texts = time_texts(options, times)
-            output = self.people = PeopleAnswers(
-                self.plan, analysis, options, texts, self.point_rows
-            )
+            texts, policies = time_texts(options, times), [one.policy for one in analysis.policies]
+            output = PeopleAnswers(self.plan, policies, texts, options, self.point_rows)
         if output is None:
             output = self.make_output(options, times)
         self.output = output
@@ -331,12 +325,6 @@ class Check:
         """Forget the rows that no answer is about any more, once all answers have been taken."""
         if self.point_rows is not None and not (self.queue is not None and len(self.queue)):
             self.point_rows.forget(self.run.settled_points)
-
-    def outcome(self) -> Outcome | None:
-        """Return what came out of a run that has ended, if its violations are for a person."""
-        if self.people is None:
-            return None
-        return self.people.outcome(self.tallies)
 
     def report_end(self) -> None:
         """Mention what the answers do not show."""
