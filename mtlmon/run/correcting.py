@@ -342,8 +342,8 @@ def open_report(
     """
     if options.reporting.report is None:
         return None
-    from mtlmon.run.findings import check_findings
+    from mtlmon.run.findings import RunOf, check_findings
     from mtlmon.run.reports import LateReport
 
     check_findings(options, logs)
-    return LateReport(check, source, logs, options, file)
+    return LateReport(check, RunOf(file, source, logs, options))

@@ -13,7 +13,7 @@ import time
 from abc import ABC, abstractmethod
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from mtlmon.run.explaining import check_file
 from mtlmon.run.failure import RunError
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     Source = TextLog | TableEvents
 
-__all__ = ["Found", "FoundInOrder", "check_all_findings", "check_findings"]
+__all__ = ["Found", "FoundInOrder", "RunOf", "check_all_findings", "check_findings"]
 
 LISTED = 100
 """The violations of a policy that a report lists, unless more are to be explained."""
@@ -119,14 +119,27 @@ def require_rereadable(logs: Mapping[str, os.stat_result], options: RunSpec) -> 
     )
 
 
+class RunOf(NamedTuple):
+    """What a run is about.
+
+    Attributes:
+        file: the formula or the policies.
+        source: the log.
+        logs: the status of the log's files by name.
+        options: the options of the run.
+    """
+
+    file: Formula | PolicyFile
+    source: Source
+    logs: Mapping[str, os.stat_result]
+    options: RunSpec
+
+
 class Found(ABC):
     """What has been found of the policies of one kind.
 
     Args:
-        source: the log.
-        logs: the status of the log's files by name.
-        options: the options of the run.
-        file: the formula or the policies.
+        run_of: what the run is about.
 
     Attributes:
         can_reread: whether the log can be read again.
@@ -135,19 +148,11 @@ class Found(ABC):
         earlier: how many seconds the earlier runs took.
     """
 
-    def __init__(
-        self,
-        source: Source,
-        logs: Mapping[str, os.stat_result],
-        options: RunSpec,
-        file: Formula | PolicyFile,
-    ) -> None:
-        self.source = source
+    def __init__(self, run_of: RunOf) -> None:
+        self.file, self.source, logs, self.options = run_of
         self.inputs = list(logs)
-        self.options = options
-        self.file = file
-        self.can_reread = can_reread(logs, options.log)
-        self.times: TimeTexts | None = time_texts(options, source.times)
+        self.can_reread = can_reread(logs, self.options.log)
+        self.times: TimeTexts | None = time_texts(self.options, self.source.times)
         self.started = datetime.now(UTC)
         self.earlier = 0.0
         self._begin = time.monotonic()

@@ -26,8 +26,7 @@ from mtlmon.run.reports import run_facts
 from mtlmon.syntax.printer import to_text
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from mtlmon.checking.changes import Bound, ChangedAnswers
     from mtlmon.checking.late_valuations import ValuationCheck
@@ -39,9 +38,8 @@ if TYPE_CHECKING:
     from mtlmon.relational.reasons.evidence import Reader
     from mtlmon.reporting import Run
     from mtlmon.run.explaining import Explanations
-    from mtlmon.run.findings import Source
+    from mtlmon.run.findings import RunOf
     from mtlmon.run.relations import Check
-    from mtlmon.run.spec import RunSpec
 
 __all__ = ["FoundValues", "RevisedValues"]
 
@@ -111,24 +109,14 @@ class CollectedValues(Found, Generic[_Check]):
     Args:
         check: the check that finds violations.
         count: how many policies there are.
-        source: the log.
-        logs: the status of the log's files by name.
-        options: the options of the run.
-        file: the policies.
+        run_of: what the run is about.
     """
 
     file: PolicyFile
 
-    def __init__(
-        self,
-        check: _Check,
-        count: int,
-        source: Source,
-        logs: Mapping[str, os.stat_result],
-        options: RunSpec,
-        file: PolicyFile,
-    ) -> None:
-        super().__init__(source, logs, options, file)
+    def __init__(self, check: _Check, count: int, run_of: RunOf) -> None:
+        super().__init__(run_of)
+        options = self.options
         self.check: _Check = check
         most = options.reporting.explain_limit
         if options.reporting.report is not None:
@@ -194,26 +182,15 @@ class FoundValues(CollectedValues["Check"], FoundInOrder):
 
     Args:
         check: the check, which has ended where explanations and reports are made.
-        source: the log.
-        logs: the status of the log's files by name.
-        options: the options of the run.
-        file: the policies.
+        run_of: what the run is about.
         reader: returns what reads the log once more.
 
     Attributes:
         rows: the row of each time-point with a violation that is kept.
     """
 
-    def __init__(
-        self,
-        check: Check,
-        source: Source,
-        logs: Mapping[str, os.stat_result],
-        options: RunSpec,
-        file: PolicyFile,
-        reader: Callable[[], Reader],
-    ) -> None:
-        super().__init__(check, len(check.plan.named_policies), source, logs, options, file)
+    def __init__(self, check: Check, run_of: RunOf, reader: Callable[[], Reader]) -> None:
+        super().__init__(check, len(check.plan.named_policies), run_of)
         self.reader = reader
         self.policies = check.plan.named_policies
         self.rows: dict[int, RowPlace] = {}
@@ -372,21 +349,11 @@ class RevisedValues(CollectedValues["ValuationCheck"]):
 
     Args:
         check: the check that corrects answers.
-        source: the log.
-        logs: the status of the log's files by name.
-        options: the options of the run.
-        file: the policies.
+        run_of: what the run is about.
     """
 
-    def __init__(
-        self,
-        check: ValuationCheck,
-        source: Source,
-        logs: Mapping[str, os.stat_result],
-        options: RunSpec,
-        file: PolicyFile,
-    ) -> None:
-        super().__init__(check, len(check.policies), source, logs, options, file)
+    def __init__(self, check: ValuationCheck, run_of: RunOf) -> None:
+        super().__init__(check, len(check.policies), run_of)
         # the violations that may still go
         self.live: list[set[tuple[int, int, str, int]]] = [set() for _ in check.policies]
 

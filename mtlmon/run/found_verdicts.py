@@ -25,8 +25,7 @@ from mtlmon.syntax.report import visible
 from mtlmon.verdicts.arrays import EQUIVALENT, FALSE, TRUE, verdict_type
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
     from numpy.typing import NDArray
@@ -41,9 +40,7 @@ if TYPE_CHECKING:
     from mtlmon.explanation.proof import Proof
     from mtlmon.reporting import PolicyReport, Run
     from mtlmon.run.explaining import Explanations
-    from mtlmon.run.findings import Source
-    from mtlmon.run.spec import RunSpec
-    from mtlmon.syntax.formula import Formula
+    from mtlmon.run.findings import RunOf, Source
 
 __all__ = ["FoundVerdicts", "RevisedVerdicts"]
 
@@ -61,30 +58,20 @@ class CollectedVerdicts(Found, Generic[_Check]):
 
     Args:
         check: the check that finds violations.
-        source: the log.
-        logs: the status of the log's files by name.
-        options: the options of the run.
-        file: the formula or the policies.
+        run_of: what the run is about.
     """
 
-    def __init__(
-        self,
-        check: _Check,
-        source: Source,
-        logs: Mapping[str, os.stat_result],
-        options: RunSpec,
-        file: Formula | PolicyFile,
-    ) -> None:
-        super().__init__(source, logs, options, file)
+    def __init__(self, check: _Check, run_of: RunOf) -> None:
+        super().__init__(run_of)
         self.check: _Check = check
-        self.keys = TraceKeys.of_log(check.partitions, source.key_tables)
+        self.keys = TraceKeys.of_log(check.partitions, self.source.key_tables)
         self.collectors = [
             Collector(
                 policy.written,
                 policy.name,
                 number=number,
-                unit=options.times.time_stamp_unit,
-                violations=max(LISTED, options.reporting.explain_limit),
+                unit=self.options.times.time_stamp_unit,
+                violations=max(LISTED, self.options.reporting.explain_limit),
                 text=policy.text,
                 severity=policy.severity,
             )
@@ -175,23 +162,12 @@ class FoundVerdicts(CollectedVerdicts["LogCheck"], FoundInOrder):
 
     Args:
         check: the check that finds violations.
-        source: the log.
-        logs: the status of the log's files by name.
-        options: the options of the run.
-        file: the formula or the policies.
+        run_of: what the run is about.
         again: opens the log once more.
     """
 
-    def __init__(
-        self,
-        check: LogCheck,
-        source: Source,
-        logs: Mapping[str, os.stat_result],
-        options: RunSpec,
-        file: Formula | PolicyFile,
-        again: Callable[[], Source],
-    ) -> None:
-        super().__init__(check, source, logs, options, file)
+    def __init__(self, check: LogCheck, run_of: RunOf, again: Callable[[], Source]) -> None:
+        super().__init__(check, run_of)
         self.again = again
         self.shown: Details | None = None
         self.rows: ViolationRows | None = None
@@ -380,15 +356,8 @@ class RevisedVerdicts(CollectedVerdicts["HistoryCheck"]):
     Memory grows with the verdicts that may still change.
     """
 
-    def __init__(
-        self,
-        check: HistoryCheck,
-        source: Source,
-        logs: Mapping[str, os.stat_result],
-        options: RunSpec,
-        file: Formula | PolicyFile,
-    ) -> None:
-        super().__init__(check, source, logs, options, file)
+    def __init__(self, check: HistoryCheck, run_of: RunOf) -> None:
+        super().__init__(check, run_of)
         # messages are known as long as verdicts can change
         self.at_once = _AT_ONCE if check.messages is None else 1
         self.points = [Points() for _ in check.policies]

@@ -138,9 +138,10 @@ def check_source(
 
             found = None
             if options.reporting.needs_violations:
+                from mtlmon.run.findings import RunOf
                 from mtlmon.run.found_verdicts import FoundVerdicts
 
-                found = FoundVerdicts(check, source, logs, options, file, again)
+                found = FoundVerdicts(check, RunOf(file, source, logs, options), again)
             prepare_messages(check, options)
             output = make_output(check, source, options, relations)
             judges.append(FormulaJudge(check, source, output, found, options))

@@ -3,19 +3,26 @@
 On tables, the plan needs the types of columns, so the engine is there once rows have been read.
 Beside other policies, the engine takes each batch first, and its answers wait (`WaitingAnswers`)
 until the others have come as far. Within a batch it is ahead of them.
+
+Nothing has to be settled before a snapshot: the engine has read all time-points that a source has
+made. The place is a number of bytes or rows; rows of a time-stamp that are held back
+(`--time-points stamp`) are read again. For tables, the state is restored once the rows before the
+place have been read, and the values of arguments are part of the log's digest. With `--verdicts
+first`, the engine pauses where something is found, so that counts do not depend on blocks.
 """
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, cast
 
-from mtlmon.errors import MtlmonError
+from mtlmon.errors import MtlmonError, SnapshotError
 from mtlmon.relational.analysis import valid_analysis
 from mtlmon.relational.atoms import refuse_points, require_rows_of_tables, used_atoms
 from mtlmon.relational.native import RelationalEngine
 from mtlmon.relational.planning import plan
 from mtlmon.run.judges import SMALLEST_STEP_EVENTS, Judge, NoWriter
-from mtlmon.run.relation_checkpoints import restore_check, restored_source, snapshot_of
+from mtlmon.run.policies import asks_for_triggered
 from mtlmon.run.relation_readers import (
     dropped_events,
     table_reader,
@@ -24,6 +31,7 @@ from mtlmon.run.relation_readers import (
 )
 from mtlmon.run.relations import Check, engine_for, points_at_once
 from mtlmon.run.report import answer_counts, plural, policy_remarks
+from mtlmon.run.snapshot_parts import RELATIONS, joined_parts, require_same, split_parts
 from mtlmon.run.table_output import answer_output, continue_table
 from mtlmon.support.snapshot_parts import sized, take_sized
 
@@ -454,15 +462,20 @@ class RelationJudge(Judge):
 
     def find(self, check: Check) -> FoundValues:
         """Return what collects the violations of a check, once the log is there."""
+        from mtlmon.run.findings import RunOf
         from mtlmon.run.found_values import FoundValues
 
         assert self.source is not None
-        return FoundValues(check, self.source, self.logs, self.options, self.file, self.reader)
+        run_of = RunOf(self.file, self.source, self.logs, self.options)
+        return FoundValues(check, run_of, self.reader)
 
     # ---- checkpoints -----------------------------------------------------------------------
 
     def snapshot(self) -> bytes:
-        return snapshot_of(self.check, self.known_of_log(), self.options)
+        kept = [value for _, value in settings_of(self.options)]
+        settings = json.dumps([*kept, self.options.judging.slices]).encode()
+        state = [] if self.check is None else self.check.snapshot()
+        return joined_parts(RELATIONS, [settings, self.known_of_log(), *state])
 
     def known_of_log(self) -> bytes:
         """Return what is known of the log, as bytes."""
@@ -480,23 +493,29 @@ class RelationJudge(Judge):
         return self.has_others or self.options.log.given is not None
 
     def restore(self, snapshot: bytes, output_size: int) -> None:
-        source, run = restored_source(snapshot, self.options)
+        settings, source, *state = split_parts(snapshot, RELATIONS, 2)
+        *kept, slices = json.loads(settings)
+        require_same(settings_of(self.options), kept)
+        if slices is not None and self.options.judging.slices is None:
+            raise SnapshotError(
+                f"it was made with --slices {slices}, so add --slices N; any number will do"
+            )
         if self.events is not None:
             # another file is said to be one before its relations are compared
-            restore_check(self.known(), run)
+            self.known().restore(state)
             self.events.restore(source)
             if not self.has_others:
                 continue_table(self.known().output, output_size, self.options)
         elif source:
             # the plan needs the types of columns, which are known once rows have been read
-            self.restored = source, run, output_size
+            self.restored = source, state, output_size
 
     def resume(self, event_count: int) -> None:
         if self.restored is None:
             return
-        source, run, output_size = self.restored
+        source, state, output_size = self.restored
         check = self.known()
-        restore_check(check, run)
+        check.restore(state)
         assert self.rows is not None
         kept, held = take_sized(source) if self.holds_rows else (source, b"")
         self.rows.restore(kept)
@@ -505,3 +524,30 @@ class RelationJudge(Judge):
             continue_table(check.output, output_size, self.options)
             return
         self.waiting.restore(event_count, check.run.point_count, self.rows.held_stamp)
+
+
+def settings_of(options: RunSpec) -> list[tuple[str, object]]:
+    """Return the settings that must not change, each with the words for an error message."""
+    # a policy `at most 1%` lets them be counted as well, but then its plan is another one
+    counts = (
+        options.log.signature is None
+        and options.judging.verdicts != "first"
+        and asks_for_triggered(options)
+    )
+    return [
+        options.log.setting,
+        (
+            "from another kind of log" if options.log.signature else "from a log of MonPoly",
+            options.log.signature is not None,
+        ),
+        *options.output.settings,
+        *options.reporting.settings,
+        ("with another --verdicts", options.judging.verdicts),
+        ("with other --time-points", options.log.time_points),
+        (f"with{'out' if options.output.rows else ''} --rows", options.output.rows),
+        (
+            f"{'without' if counts else 'with'} counting how often left sides are matched "
+            "(--fail-on-vacuous, --report)",
+            counts,
+        ),
+    ]

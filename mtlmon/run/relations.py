@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Protocol, cast
 
 from mtlmon.drive.native import policy_label
@@ -26,6 +27,7 @@ from mtlmon.run.recognition import format_advice
 from mtlmon.run.report import plural
 from mtlmon.run.table_output import answer_output
 from mtlmon.run.time_stamps import TimedAnswers, iso_times, time_texts
+from mtlmon.support.snapshot_parts import damaged
 from mtlmon.syntax.joined_text import source_at
 from mtlmon.syntax.printer import written_name
 from mtlmon.syntax.report import visible
@@ -67,6 +69,8 @@ __all__ = ["Check", "evaluable"]
 
 # How many time-points are taken in at once in slices: waking up a thread takes 50 µs.
 SLICED_POINTS = 1 << 14
+STATE_PARTS = 5
+"""How many parts the state of a check has."""
 
 
 def evaluable(file: PolicyFile, options: RunSpec) -> PolicyFile:
@@ -361,3 +365,24 @@ class Check:
 
         table = cast("ValuationTable", cast("BatchOutput[AnswerBlock]", self.output).table)
         return Judged([one.policy for one in self.analysis.policies], None, table)
+
+    def snapshot(self) -> list[bytes]:
+        """Return the state for `restore`; all time-points have been taken in."""
+        found = None if self.found is None else self.found.snapshot()
+        rows = b"" if self.point_rows is None else self.point_rows.snapshot()
+        return [*self.run.snapshot(), json.dumps(found).encode(), rows]
+
+    def restore(self, state: Sequence[bytes]) -> None:
+        """Go on from the state of another check.
+
+        Raises:
+            SnapshotError: it is of other policies, or none.
+        """
+        if len(state) != STATE_PARTS:
+            raise damaged()
+        *run, found, rows = state
+        self.run.restore(run)
+        if self.point_rows is not None:
+            self.point_rows.restore(rows)
+        if self.found is not None:
+            self.found.restore(json.loads(found))

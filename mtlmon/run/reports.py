@@ -24,14 +24,13 @@ from mtlmon.support.snapshot_parts import damaged
 from mtlmon.support.time_zones import read_time_zone
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from mtlmon.checking.changes import Change
     from mtlmon.checking.late_checks import LateChecks
     from mtlmon.policy.limits import Tally
     from mtlmon.reporting import PolicyReport
-    from mtlmon.run.findings import Found, FoundInOrder, Source
+    from mtlmon.run.findings import Found, FoundInOrder, RunOf
     from mtlmon.run.found_values import RevisedValues
     from mtlmon.run.found_verdicts import RevisedVerdicts
     from mtlmon.run.spec import Log, Policies, RunSpec, Times
@@ -194,34 +193,22 @@ class LateReport:
 
     Args:
         check: the check that corrects verdicts and answers.
-        source: the log.
-        logs: the status of the log's files by name.
-        options: the options of the run.
-        file: the formula or the policies.
+        run_of: what the run is about.
     """
 
-    def __init__(
-        self,
-        check: LateChecks,
-        source: Source,
-        logs: Mapping[str, os.stat_result],
-        options: RunSpec,
-        file: Formula | PolicyFile,
-    ) -> None:
+    def __init__(self, check: LateChecks, run_of: RunOf) -> None:
         self.check = check
-        self.source = source
-        self.options = options
-        self.file = file
+        self.file, self.source, _, self.options = run_of
         self.verdicts: RevisedVerdicts | None = None
         self.answers: RevisedValues | None = None
         if check.plain is not None:
             from mtlmon.run.found_verdicts import RevisedVerdicts
 
-            self.verdicts = RevisedVerdicts(check.plain, source, logs, options, file)
-        if check.answers is not None and isinstance(file, PolicyFile):
+            self.verdicts = RevisedVerdicts(check.plain, run_of)
+        if check.answers is not None:
             from mtlmon.run.found_values import RevisedValues
 
-            self.answers = RevisedValues(check.answers, source, logs, options, file)
+            self.answers = RevisedValues(check.answers, run_of)
         self.found = [one for one in (self.verdicts, self.answers) if one is not None]
 
     def take(self, rows: Sequence[Change]) -> None:

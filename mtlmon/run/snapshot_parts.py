@@ -23,8 +23,8 @@ __all__ = [
     "split_parts",
 ]
 
-POLICIES = b"mtlmon policies\x02"
-RELATIONS = b"mtlmon relations\x03"
+POLICIES = b"mtlmon policies\x03"
+RELATIONS = b"mtlmon relations\x04"
 JUDGES = b"mtlmon judges\x01"
 CORRECTED = b"mtlmon corrected\x05"
 ASSUMING = b"mtlmon assuming\x01"
