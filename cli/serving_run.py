@@ -19,7 +19,7 @@ from mtlmon.errors import MtlmonError
 from mtlmon.policy.written import written_policies
 from mtlmon.run.endings import note_skipped, note_waiting
 from mtlmon.run.formula_judge import FormulaJudge
-from mtlmon.run.judges import NoWriter
+from mtlmon.run.judges import Taker
 from mtlmon.run.judging import PolicyWork
 from mtlmon.run.option_rules import require_no_columns, require_no_keys
 from mtlmon.run.policies import assumption_watch, knows_rows, open_source, prepare_messages
@@ -31,10 +31,9 @@ from mtlmon.support.option_names import COMMAND
 from mtlmon.verdicts.arrays import FALSE, verdict_type
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from mtlmon.checking.explaining import Violation
-    from mtlmon.drive.native import VerdictRows
     from mtlmon.errors import UndecidedError
     from mtlmon.explanation.proof import Proof
     from mtlmon.policy import PolicyFile
@@ -108,26 +107,6 @@ def checked(file: PolicyFile, options: RunSpec) -> LogCheck:
     return check
 
 
-class _Taken(NoWriter):
-    """Takes the verdicts of a run as they are, in the place of an output.
-
-    Args:
-        take: takes the verdicts out of the check.
-    """
-
-    lines = None
-
-    def __init__(self, take: Callable[[], None]) -> None:
-        self.writer = self
-        self._take = take
-
-    def put(self, rows: VerdictRows) -> None:
-        self._take()
-
-    def close(self) -> None:
-        """Do nothing: what is taken needs no end."""
-
-
 class Checking:
     """The run of policies without variables.
 
@@ -169,7 +148,7 @@ class Checking:
             if not isinstance(source, TextLog):
                 self.unit = source.times.resolution or source.times.unit
             watch = assumption_watch(self.file, source, self.options.times)
-            output = _Taken(lambda: self._take(check, source))
+            output = Taker(lambda _: self._take(check, source))
             judge = FormulaJudge(check, source, output, None, self.options)
             names = [policy.name for policy in check.policies]
             work = PolicyWork([judge], source, {}, self.options, names, watch)

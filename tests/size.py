@@ -5,7 +5,7 @@ python -m tests.size --meetings [COMMIT...]
 
 Lines that have nothing but blanks, comments and docstrings do not count. A file exists only because
 capabilities meet if its path has words of two of them (see `CAPABILITIES`), as
-`run/relation_report.py` has words of variables and of findings, or a word for both kinds of
+`streams/late_ticks.py` has words of streams and of late rows, or a word for both kinds of
 policies. By default, HEAD is counted: what is not committed does not count.
 """
 

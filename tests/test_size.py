@@ -33,7 +33,9 @@ def test_docstrings_comments_and_blanks_do_not_count() -> None:
 
 
 def test_a_file_where_capabilities_meet_says_so_in_its_path() -> None:
-    assert capabilities("mtlmon/run/relation_report.py") == ["variables", "findings"]
+    assert capabilities("mtlmon/streams/late_ticks.py") == ["streams", "late rows"]
+    assert capabilities("mtlmon/testing/report.py") == ["pytest", "findings"]
+    assert capabilities("mtlmon/testing/valuations.py") == ["pytest", "variables"]
     assert capabilities("mtlmon/spark/common/both_kinds.py") == ["Spark", "formulas", "variables"]
     assert capabilities("mtlmon/spark/java.py") == ["Spark"]
     assert capabilities("mtlmon/checking/late_bounds.py") == ["keys of policies", "late rows"]

@@ -69,11 +69,6 @@ class ViolationRows:
         """Whether all rows have been found."""
         return len(self._found) == sum(map(len, self._wanted.values()))
 
-    @property
-    def places(self) -> set[RowPlace]:
-        """The rows that have been found."""
-        return set(self._found.values())
-
     def of(self, violation: tuple[int, int, int, int]) -> RowPlace | None:
         """Return the row of a violation; None if it has no row."""
         policy, *point = violation

@@ -6,16 +6,13 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from mtlmon.checking import TextLog
-from mtlmon.checking.violation_rows import ViolationRows
 from mtlmon.run.failure import RunError
 from mtlmon.run.report import plural
 from mtlmon.support.inputs import STANDARD_STREAM
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
-    from mtlmon.checking import LogCheck
-    from mtlmon.checking.explaining import Violation
     from mtlmon.checking.row_files import RowPlace
     from mtlmon.run.spec import Log, RunSpec
     from mtlmon.tables import TableEvents
@@ -25,7 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "check_context",
-    "rows_of_violations",
     "show_rows",
     "texts_of",
     "texts_of_log",
@@ -56,18 +52,6 @@ def check_context(source: TextLog | TableEvents | None, log: Log) -> None:
                 f"--context shows rows of text, but {file.name} is read as {file.format}: leave it "
                 "out; --rows writes the rows of verdicts"
             )
-
-
-def rows_of_violations(
-    check: LogCheck, violations: Sequence[Violation], source: TextLog | TableEvents
-) -> ViolationRows:
-    """Read a log from its beginning, with its rows tracked, and find the rows of violations."""
-    rows = ViolationRows(check.partitions.of_policies, check.clocks, violations)
-    for batch in source:
-        if rows.is_complete:
-            break
-        rows.note(batch)
-    return rows
 
 
 def show_rows(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -29,6 +30,7 @@ from mtlmon.run.relation_readers import computed_atoms, log_events
 from mtlmon.run.relations import (
     counts_left_sides,
     engine_for,
+    limit_engine,
     require_counted,
     require_no_conditions,
     require_no_key,
@@ -129,14 +131,6 @@ class Conditions(NamedTuple):
     def names(self) -> tuple[str, ...]:
         """The names of the atoms."""
         return self.streams.names_of(self.partition)
-
-
-def prepared(options: RunSpec, engine: Engine) -> None:
-    """Let an engine keep the limits that the options set."""
-    engine.skips_overflows = options.log.on_error == "skip"
-    if options.limits.max_rows is not None:
-        engine.most_rows = options.limits.max_rows
-        engine.limit_name = "--max-rows"
 
 
 def keyed_for_corrections(file: PolicyFile, options: RunSpec) -> PolicyFile:
@@ -347,7 +341,7 @@ class LateRelations:
             by_stamp=log.time_points == "stamp",
             wants_holding=judging.given_verdicts in ("all", "boolean"),
             keeps_found=judging.given_verdicts == "first",
-            prepare=lambda engine: prepared(self.options, engine),
+            prepare=partial(limit_engine, self.options),
             names=names,
             rows=check.origins,
             admission=check.conditional,

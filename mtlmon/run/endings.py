@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     Source = TextLog | TableEvents
 
 __all__ = [
+    "note_left_out",
     "note_skipped",
     "note_untriggered",
     "note_waiting",
@@ -71,6 +72,13 @@ def note_skipped(source: Source, host: Host) -> None:
             host.note(visible(remark))
         for error in source.errors[:3]:
             host.note(f"  {error}")
+
+
+def note_left_out(count: int, host: Host) -> None:
+    """Mention how many rows atoms lack, as an argument has no value."""
+    if count:
+        rows = plural(count, "row")
+        host.note(f"left out {rows} of atoms, because an argument is null or not a number")
 
 
 def note_waiting(count: int, row_name: str, host: Host) -> None:

@@ -212,10 +212,14 @@ class FoundVerdicts(CollectedVerdicts["LogCheck"], FoundInOrder):
     def places_of(self, chosen: Sequence[Violation]) -> list[RowPlace | None]:
         if not chosen:
             return []
-        from mtlmon.run.context import rows_of_violations
+        from mtlmon.checking.violation_rows import ViolationRows
 
+        rows = ViolationRows(self.check.partitions.of_policies, self.check.clocks, chosen)
         with closing(self.again()) as log:
-            rows = rows_of_violations(self.check, chosen, log)
+            for batch in log:
+                if rows.is_complete:
+                    break
+                rows.note(batch)
         return [rows.of(one) for one in chosen]
 
     def add_explanation(

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mtlmon.checking.assumptions import AssumptionWatch
-    from mtlmon.policy.limits import PolicyCounts
+    from mtlmon.policy.limits import PolicyCounts, Tally
     from mtlmon.run.checkpoint import LogMark
     from mtlmon.run.files import Writer
     from mtlmon.run.findings import FoundInOrder
@@ -65,11 +65,10 @@ class PolicyWork(EventWork):
         names: Sequence[str | None],
         assumptions: AssumptionWatch | None = None,
     ) -> None:
-        super().__init__(source, logs, options.host, assumptions)
+        super().__init__(source, logs, options, assumptions)
         self.judges = judges
         self.pace, *self.others = judges
         self.event_word = self.pace.event_word
-        self.options = options
         self.names = names
         self.keys_forgotten = 0
         # the answers of several judges, in order
@@ -265,21 +264,9 @@ class PolicyWork(EventWork):
         for judge in self.judges:
             judge.require_violations()
 
-    def has_violation(self) -> bool:
-        """Whether a policy that matters is violated more often than it may be."""
-        least = self.options.judging.fail_on
-        return any(
-            one.has_failed and one.policy.is_at_least(least)
-            for judge in self.emission
-            for one in judge.tallies
-        )
-
-    def fails(self) -> bool:
-        """Whether the exit status is that of a violation."""
-        is_vacuous = self.options.judging.fail_on_vacuous and any(
-            one.is_untriggered for judge in self.judges for one in judge.tallies
-        )
-        return is_vacuous or self.has_violation()
+    @property
+    def tallies(self) -> list[Tally]:
+        return [one for judge in self.emission for one in judge.tallies]
 
     def outcome(self) -> Outcome:
         """Return what came out of the run over the whole log."""

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, cast
 from mtlmon.checking import TextLog
 from mtlmon.checking.history_check import Bounds
 from mtlmon.checking.text_logs import order_as_bytes, restore_order
-from mtlmon.run.endings import note_skipped, note_untriggered, note_waiting, report_untriggered
+from mtlmon.run.endings import (
+    note_left_out,
+    note_skipped,
+    note_untriggered,
+    note_waiting,
+    report_untriggered,
+)
 from mtlmon.run.failure import VIOLATION, RunError
 from mtlmon.run.in_order import notes_outcome
 from mtlmon.run.judges import NoWriter
@@ -193,11 +199,10 @@ class LateWork(EventWork):
         revised: LateReport | None,
         assumptions: AssumptionWatch | None = None,
     ) -> None:
-        super().__init__(source, logs, options.host, assumptions)
+        super().__init__(source, logs, options, assumptions)
         self.check = check
         self.output = output
         self.late = late
-        self.options = options
         self.events = events
         self.first = first
         self.revised = revised
@@ -269,15 +274,6 @@ class LateWork(EventWork):
         if self.output is not None and rows:
             self.output.put(rows)
 
-    def fails(self) -> bool:
-        """Whether the exit status is that of a violation, by the verdicts as they are now."""
-        judging = self.options.judging
-        return any(
-            (one.has_failed and one.policy.is_at_least(judging.fail_on))
-            or (judging.fail_on_vacuous and one.is_untriggered)
-            for one in self.tallies
-        )
-
     def finish(self) -> None:
         """Convert the remaining changes, and write the end of the file to the writer."""
         self.take()
@@ -301,11 +297,7 @@ class LateWork(EventWork):
         if self.is_complete:
             self.note_open_first()
         answers = self.check.answers
-        if answers is not None and answers.left_out:
-            rows = plural(answers.left_out, "row")
-            self.options.host.note(
-                f"left out {rows} of atoms, because an argument is null or not a number"
-            )
+        note_left_out(0 if answers is None else answers.left_out, self.host)
         if not self.is_complete:
             return
         note_untriggered(self.tallies, self.options)

@@ -18,12 +18,14 @@ if TYPE_CHECKING:
     from mtlmon.checking.assumptions import AssumptionWatch
     from mtlmon.checking.final_rows import FinalBatch, FinalRows
     from mtlmon.checking.text_logs import LineEvents, TextBatch
+    from mtlmon.policy.limits import Tally
     from mtlmon.relational.input.native import RowEvents
     from mtlmon.run.checkpoint import LogMark
     from mtlmon.run.checkpointing import TimeOrder
     from mtlmon.run.host import Host
     from mtlmon.run.pump import EndTime
     from mtlmon.run.row_parts import RowPart
+    from mtlmon.run.spec import RunSpec
     from mtlmon.tables import TableEvents
     from mtlmon.tables.columns.times import Times
     from mtlmon.tables.event_batch import EventBatch
@@ -190,7 +192,7 @@ class EventWork(LogWork["TextBatch | EventBatch"]):
     Args:
         source: the log.
         logs: the status of the log's files by name.
-        host: is told what is remarkable.
+        options: the options of the run.
         assumptions: tells which assumptions the log breaks; None if there are none.
 
     Attributes:
@@ -211,10 +213,11 @@ class EventWork(LogWork["TextBatch | EventBatch"]):
         self,
         source: Source,
         logs: Mapping[str, os.stat_result],
-        host: Host,
+        options: RunSpec,
         assumptions: AssumptionWatch | None = None,
     ) -> None:
-        super().__init__(source, iter(source), assumptions, host)
+        super().__init__(source, iter(source), assumptions, options.host)
+        self.options = options
         self.logs_by_name = logs
         self.logs: Iterable[os.stat_result] = logs.values()
         self.name = next(iter(logs)) if len(logs) == 1 else f"the {plural(len(logs), 'log')}"
@@ -223,6 +226,23 @@ class EventWork(LogWork["TextBatch | EventBatch"]):
     @abstractmethod
     def event_count(self) -> int:
         """The number of events that have been checked, in this and all earlier runs."""
+
+    @property
+    @abstractmethod
+    def tallies(self) -> list[Tally]:
+        """What is counted of each policy whose violations count."""
+
+    def has_violation(self) -> bool:
+        """Whether a policy that matters is violated more often than it may be."""
+        least = self.options.judging.fail_on
+        return any(one.has_failed and one.policy.is_at_least(least) for one in self.tallies)
+
+    def fails(self) -> bool:
+        """Whether the exit status is that of a violation."""
+        is_vacuous = self.options.judging.fail_on_vacuous and any(
+            one.is_untriggered for one in self.tallies
+        )
+        return is_vacuous or self.has_violation()
 
     # ---- checkpoints -----------------------------------------------------------------------
 

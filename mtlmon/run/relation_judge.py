@@ -21,6 +21,7 @@ from mtlmon.relational.analysis import valid_analysis
 from mtlmon.relational.atoms import refuse_points, require_rows_of_tables, used_atoms
 from mtlmon.relational.native import RelationalEngine
 from mtlmon.relational.planning import plan
+from mtlmon.run.endings import note_left_out
 from mtlmon.run.judges import SMALLEST_STEP_EVENTS, Judge, NoWriter
 from mtlmon.run.policies import asks_for_triggered
 from mtlmon.run.relation_readers import (
@@ -30,7 +31,7 @@ from mtlmon.run.relation_readers import (
     text_reader,
 )
 from mtlmon.run.relations import Check, engine_for, points_at_once
-from mtlmon.run.report import answer_counts, plural, policy_remarks
+from mtlmon.run.report import answer_counts, policy_remarks
 from mtlmon.run.snapshot_parts import RELATIONS, joined_parts, require_same, split_parts
 from mtlmon.run.table_output import answer_output, continue_table
 from mtlmon.support.snapshot_parts import sized, take_sized
@@ -434,11 +435,7 @@ class RelationJudge(Judge):
         return 0 if self.rows is None else self.rows.left_out
 
     def report_end(self, *, is_complete: bool) -> None:
-        if self.left_out:
-            rows = plural(self.left_out, "row")
-            self.options.host.note(
-                f"left out {rows} of atoms, because an argument is null or not a number"
-            )
+        note_left_out(self.left_out, self.options.host)
         if self.check is not None:
             self.check.report_end()
 

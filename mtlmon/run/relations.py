@@ -193,6 +193,14 @@ def engine_for(file: PolicyFile, analysis: Analysis, options: RunSpec) -> Engine
     return engine
 
 
+def limit_engine(options: RunSpec, engine: Engine) -> None:
+    """Let an engine keep the limits that the options set."""
+    engine.skips_overflows = options.log.on_error == "skip"
+    if options.limits.max_rows is not None:
+        engine.most_rows = options.limits.max_rows
+        engine.limit_name = "--max-rows"
+
+
 def points_at_once(judging: Judging) -> int:
     """How many time-points are read at once; more if threads wait for each other then."""
     return SLICED_POINTS if (judging.slices or 1) > 1 else DEFAULT_POINTS
@@ -243,10 +251,7 @@ class Check:
 
             self.point_rows = PointRows(by_stamp=options.log.time_points == "stamp")
         self.queue = queue
-        self.engine.skips_overflows = options.log.on_error == "skip"
-        if options.limits.max_rows is not None:
-            self.engine.most_rows = options.limits.max_rows
-            self.engine.limit_name = "--max-rows"
+        limit_engine(options, engine)
         if output is None and options.output.for_people:
             from mtlmon.run.people import PeopleAnswers
 
