@@ -187,6 +187,8 @@ class LateChecks:
             self._emitted = min(finals)
             self._found.append(Bound(self._emitted))
             self._keep_until_emitted()
+            if self.answers is not None:
+                self.answers.history.emitted_below = self._emitted
         yield
         if self._unmatched == "error" and self.unmatched:
             what = "retraction has" if self.unmatched == 1 else "retractions have"

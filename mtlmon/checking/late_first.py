@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from mtlmon.relational.correcting.points import PointHistory
 
     Name = tuple[int, ...]
-    # a time-stamp, and what comes next in the order of violations of a kind
+    # a time-stamp, and what comes next in the order of violations of a kind, and at last the offset
     Place = tuple[int, Name]
 
     class VerdictCheck(Protocol):
@@ -120,16 +120,8 @@ class FirstAnswer:
         """Yield the violations that changes are about: 1 for one that is there, -1 for one less."""
         for one in row.changes:
             if one.kind != HOLDS and one.policy in self._policies:
-                place = one.time_stamp, (one.offset, one.policy)
+                place = one.time_stamp, (one.offset, one.policy, one.offset)
                 yield place, -1 if one.change == GONE else 1
-
-    def passed(self, bound: int) -> None:
-        """Know that the first violation is not below a time."""
-        self._check.history.emitted_below = bound
-
-    def offset_of(self, own: Name) -> int:
-        """Return the offset of a violation, by its place among those of a time-stamp."""
-        return own[0]
 
     @property
     def undecided(self) -> Place | None:
@@ -139,7 +131,7 @@ class FirstAnswer:
 
     def emit(self, time_stamp: int, own: Name) -> ChangedAnswers:
         """Return the answers of a violation, which are final."""
-        offset, policy = own
+        _, policy, offset = own
         found = self._check.history.found_at(policy, time_stamp, offset)
         return ChangedAnswers(found, self._check.revision)
 
@@ -171,15 +163,8 @@ class FirstChanges:
         records = records[(records["kind"] == FALSE) != (records["former"] == FALSE)]
         columns = (records[name].tolist() for name in ("time_stamp", "offset", "trace", "kind"))
         for time_stamp, offset, trace, kind in zip(*columns, strict=True):
-            own = (row.policy, trace, offset) if self._has_keys else (offset, row.policy, trace)
-            yield (time_stamp, own), 1 if kind == FALSE else -1
-
-    def passed(self, bound: int) -> None:
-        """Do nothing: what is final is told from what was noted."""
-
-    def offset_of(self, own: Name) -> int:
-        """Do what `FirstAnswer` does."""
-        return own[2 if self._has_keys else 0]
+            before = () if self._has_keys else (offset,)
+            yield (time_stamp, (*before, row.policy, trace, offset)), 1 if kind == FALSE else -1
 
     @property
     def undecided(self) -> Place | None:
@@ -192,7 +177,7 @@ class FirstChanges:
 
     def emit(self, time_stamp: int, own: Name) -> PolicyChanges:
         """Return what tells a violation, which is final."""
-        policy, trace, offset = own if self._has_keys else (*own[1:], own[0])
+        policy, trace, offset = own[-3:]
         records = np.zeros(1, change_type())
         records["time_stamp"], records["offset"], records["trace"] = time_stamp, offset, trace
         records["kind"], records["operation"] = FALSE, INSERTED
@@ -220,7 +205,7 @@ class FirstViolation:
     ) -> None:
         self._kinds = kinds
         self._has_common_points = has_common_points
-        # the time-stamp, the offset or 0, the number of the kind, and the rest of the place
+        # the time-stamp, the offset or 0, the number of the kind, and the place of its own
         self._live = LiveViolations()
         self.is_known = False
         self.open_before: tuple[tuple[int, int], int] | None = None
@@ -245,8 +230,6 @@ class FirstViolation:
                 first = self._live.earliest
                 if first is not None and first[0] < row.time_stamp:
                     return [row, self._emit(first)]
-                for one in self._kinds:
-                    one.passed(row.time_stamp)
         return []
 
     def end(self) -> list[Change]:
@@ -257,9 +240,7 @@ class FirstViolation:
         for number, one in enumerate(self._kinds):
             undecided = one.undecided
             if undecided is not None and self._name(number, undecided) < first:
-                time_stamp, _, kind, *own = first
-                offset = self._kinds[kind].offset_of(tuple(own))
-                self.open_before = (time_stamp, offset), undecided[0]
+                self.open_before = (first[0], first[-1]), undecided[0]
                 return []
         return [self._emit(first)]
 

@@ -248,27 +248,6 @@ class LeadingHistory(NumberedHistory):
             judges=False,
         )
 
-    def push_contents(
-        self,
-        time_stamps: NDArray[np.int64],
-        contents: NDArray[np.uint64],
-        numbers: NDArray[np.uint32] | None,
-        ids: Sequence[Hashable] | None,
-        operations: NDArray[np.uint8] | None,
-    ) -> NDArray[np.uint32]:
-        """Take a batch of rows; return the indices of those that come too late.
-
-        Args:
-            time_stamps: their time-stamps.
-            contents: the contents of their events.
-            numbers: the numbers of their traces, or None.
-            ids: as for `push`.
-            operations: the numbers of what the rows do, or None.
-        """
-        columns = EventColumns(np.ascontiguousarray(time_stamps), len(time_stamps))
-        columns.add_letters(64, np.ascontiguousarray(contents))
-        return self.push_columns(columns, numbers, ids=ids, operations=operations).refused
-
     def admit(
         self,
         time_stamps: NDArray[np.int64],
@@ -277,7 +256,7 @@ class LeadingHistory(NumberedHistory):
         ids: Sequence[Hashable] | None,
         operations: NDArray[np.uint8] | None,
     ) -> tuple[NDArray[np.int64], Found]:
-        """Take a batch of rows, of which some may let time pass; other arguments are as above.
+        """Take a batch of rows, of which some may let time pass.
 
         Args:
             time_stamps: their time-stamps.
@@ -304,14 +283,15 @@ class LeadingHistory(NumberedHistory):
         for last in [*advances, count]:
             part = slice(first, last)
             if first < last:
-                late = self.push_contents(
-                    time_stamps[part],
-                    contents[part],
+                columns = EventColumns(np.ascontiguousarray(time_stamps[part]), last - first)
+                columns.add_letters(64, np.ascontiguousarray(contents[part]))
+                changes = self.push_columns(
+                    columns,
                     None if numbers is None else numbers[part],
-                    None if ids is None else list(ids[part]),
-                    None if operations is None else operations[part],
+                    ids=None if ids is None else list(ids[part]),
+                    operations=None if operations is None else operations[part],
                 )
-                refused.append(late.astype(np.int64) + first)
+                refused.append(changes.refused.astype(np.int64) + first)
             first = last + 1
             passed = None
             if last < count:
