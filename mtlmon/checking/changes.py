@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from mtlmon.checking.late_origins import LateOrigins
-    from mtlmon.checking.outputs import Writer
     from mtlmon.checking.partitions import TraceKeys
     from mtlmon.relational.correcting.points import ChangedAnswer
     from mtlmon.relational.output.changed_lines import LineTimes
@@ -28,7 +27,6 @@ __all__ = [
     "Bound",
     "Change",
     "ChangeLines",
-    "ChangeOutput",
     "ChangedAnswers",
     "PolicyChanges",
     "selected",
@@ -87,20 +85,6 @@ class Bound(NamedTuple):
 
 Change = PolicyChanges | ChangedAnswers | Bound
 """What a check finds: changes of one kind of policies, or how far they are final."""
-
-
-class ChangeOutput(Protocol):
-    """Takes changes and converts them to bytes."""
-
-    @property
-    def writer(self) -> Writer:
-        """Holds the bytes to be written."""
-
-    def put(self, rows: Sequence[Change]) -> None:
-        """Convert changes and bounds."""
-
-    def close(self) -> None:
-        """Write the end of the file to the writer; nothing follows."""
 
 
 def selected(records: NDArray[np.void], selection: str) -> NDArray[np.void]:

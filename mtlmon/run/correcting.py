@@ -142,7 +142,8 @@ def correct(file: Formula | PolicyFile, options: RunSpec) -> Steps:
         options: likewise.
 
     Raises:
-        RunError: a file cannot be read or written, or a length of time does not fit.
+        RunError: a file cannot be read or written, a length of time does not fit, or binary output
+            would go to a terminal.
         MtlmonError: a line or row cannot be read, or the engine has reached a limit.
     """
     # the run that explains finds the keys by itself
@@ -185,10 +186,14 @@ def correct(file: Formula | PolicyFile, options: RunSpec) -> Steps:
         logs = statuses(source)
         reasons.check(logs)
         verdicts = verdicts_of(options, logs, keeps=options.checkpoint.path is not None)
+        output: ChangelogOutput | ChangesOutput | None = None
+        if options.judging.verdicts != "none":
+            kind = ChangelogOutput if options.output.format == "text" else ChangesOutput
+            output = kind(check, source, options)
         work = LateWork(
             check,
             source,
-            make_output(check, source, options),
+            output,
             late,
             logs,
             options,
@@ -311,20 +316,6 @@ def first_violation(check: LateChecks, options: RunSpec) -> FirstViolation | Non
         kinds.append(FirstAnswer(finds, answers, has_others=plain is not None))
     by_stamp = options.log.time_points == "stamp"
     return FirstViolation(kinds, has_common_points=not has_keys and not by_stamp)
-
-
-def make_output(
-    check: LateChecks, source: Source, options: RunSpec
-) -> ChangelogOutput | ChangesOutput | None:
-    """Return the converter of changes to bytes, or None if no verdicts are wanted.
-
-    Raises:
-        RunError: the output is binary, but would go to a terminal.
-    """
-    if options.judging.verdicts == "none":
-        return None
-    kind = ChangelogOutput if options.output.format == "text" else ChangesOutput
-    return kind(check, source, options)
 
 
 def open_report(

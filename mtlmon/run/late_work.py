@@ -33,13 +33,14 @@ if TYPE_CHECKING:
 
     from mtlmon.arrays.native import KeyTable
     from mtlmon.checking.assumptions import AssumptionWatch
-    from mtlmon.checking.changes import Bound, Change
+    from mtlmon.checking.changes import Change
     from mtlmon.checking.final_rows import FinalRows
     from mtlmon.checking.late_checks import LateChecks
     from mtlmon.checking.late_first import FirstViolation
     from mtlmon.checking.text_logs import TextBatch
     from mtlmon.policy.limits import PolicyCounts, Tally
     from mtlmon.relational.input.native import RowEvents
+    from mtlmon.run.changed_answers import ChangelogOutput, ChangesOutput
     from mtlmon.run.checkpoint import LogMark
     from mtlmon.run.files import VerdictFile, Writer
     from mtlmon.run.in_order import Reasons
@@ -56,22 +57,6 @@ if TYPE_CHECKING:
 
         def snapshot(self) -> bytes: ...
         def restore(self, snapshot: bytes, /) -> None: ...
-
-    class ChangeOutput(Protocol):
-        """Converts changes to bytes."""
-
-        @property
-        def writer(self) -> Writer:
-            """Where the bytes are."""
-
-        def put(self, rows: Sequence[Change]) -> None:
-            """Convert changes and bounds."""
-
-        def close(self) -> None:
-            """Write the end of the file to the writer."""
-
-        def resume(self, bounds: Sequence[Bound], size: int) -> None:
-            """Go on where so many bytes have been written, and these bounds."""
 
 
 _SIZE = struct.Struct("<Q")
@@ -189,7 +174,7 @@ class LateWork(EventWork):
         self,
         check: LateChecks,
         source: Source,
-        output: ChangeOutput | None,
+        output: ChangelogOutput | ChangesOutput | None,
         late: LateLines | LateFile | None,
         logs: Mapping[str, os.stat_result],
         options: RunSpec,

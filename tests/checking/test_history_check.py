@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
 import pytest
@@ -17,7 +17,6 @@ from tests.doors import (
     CHANGE_COLUMNS,
     Bounds,
     ChangeLines,
-    ChangeOutput,
     ChangeTable,
     HistoryCheck,
     JsonRowsOutput,
@@ -128,7 +127,7 @@ def corrected(
     )
     names = [policy.name for policy in file.policies]
     keys = TraceKeys(plain.partitions, tuple(source.key_tables))
-    output: ChangeOutput = ChangeLines(names, keys, selection)
+    output: ChangeLines | JsonRowsOutput[Any] = ChangeLines(names, keys, selection)
     if is_json:
         verdicts = VerdictTable(names, keys, source.times, more=CHANGE_COLUMNS)
         output = JsonRowsOutput(ChangeTable(verdicts, selection))
