@@ -317,20 +317,16 @@ def explained_by(
         RunError, MtlmonError: the log cannot be read.
     """
     check = checked(file, options)
-    partitions = check.partitions.of_policies
-    details = Details(file, check.policies, partitions, check.clocks, wanted)
+    details = Details(file, check, wanted)
     with closing(open_source(check, file, options, is_for_explanations=True)) as source:
         source.track_rows()
         keys = TraceKeys(check.partitions, tuple(source.key_tables))
         found = explain_violations(
-            check.policies,
-            check.atoms,
+            check,
             wanted,
             source,
             _ALL_EVENTS,
             options.times.end_time,
-            partitions,
-            check.clocks,
             details,
             wording=wording_of(file, options.times),
             options=COMMAND,

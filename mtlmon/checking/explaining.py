@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from mtlmon.checking.last_rows import LastRow
+    from mtlmon.checking.log_check import LogCheck
     from mtlmon.checking.sources import EventBatch, EventSource, Origins
     from mtlmon.checking.violation_rows import ViolationRows
     from mtlmon.errors import UndecidedError
@@ -89,14 +90,11 @@ class Violation(NamedTuple):
 
 
 def explain_violations(
-    policies: Sequence[Policy],
-    atoms: Sequence[str],
+    check: LogCheck,
     violations: Iterable[Violation],
     source: EventSource,
     event_count: int,
     end_time: EndTime = None,
-    partition_of: Sequence[int] | None = None,
-    clocks: Sequence[Clock | None] | None = None,
     details: Listener | None = None,
     rows: ViolationRows | None = None,
     noted: Iterable[Violation] = (),
@@ -107,14 +105,11 @@ def explain_violations(
     """Explain violations that a check has found.
 
     Args:
-        policies: the policies that were checked.
-        atoms: the atoms of the source, in its order.
+        check: the check of the policies, whose atoms the source has in this order.
         violations: the violations of these policies.
         source: the same log from its beginning; its keys get the same numbers as in the check.
         event_count: how many events of the log were checked.
         end_time: the end time that the check used.
-        partition_of: for each policy, the number of its partition; None if there is only one.
-        clocks: for each policy its time-points, as `LogCheck.clocks`; None if all are on all rows.
         details: takes the values at the violations, if they are wanted.
         rows: finds the rows of the violations, if they are wanted; the source tracks rows then.
         noted: violations that are not explained, but of which `details` and `rows` are wanted.
@@ -125,9 +120,10 @@ def explain_violations(
         Each violation with its proof, or with the error that says why there is none, as soon as
             enough of the log has been read.
     """
-    partitions = [0] * len(policies) if partition_of is None else partition_of
+    policies, atoms, clocks = check.policies, check.atoms, check.clocks
+    partitions = check.partitions.of_policies
     at_ticks: dict[tuple[int, Clock], tuple[str, ...]] = {}
-    for one, partition, clock in zip(policies, partitions, clocks or (), strict=False):
+    for one, partition, clock in zip(policies, partitions, clocks, strict=True):
         if clock is not None and clock.period is not None:
             known_atoms = at_ticks.get((partition, clock), ())
             at_ticks[partition, clock] = tuple(dict.fromkeys((*known_atoms, *one.formula.atoms)))
@@ -136,13 +132,13 @@ def explain_violations(
     for (policy, number), group in groupby(sorted(violations), lambda one: (one[0], one[1])):
         names = [(one.time_stamp, one.offset) for one in group]
         partition = partitions[policy]
-        clock = None if clocks is None else clocks[policy]
+        clock = clocks[policy]
         own_atoms = atoms if clock is None else at_ticks.get((partition, clock), atoms)
         parts = TraceParts(policies[policy].formula, names, own_atoms, wording)
         traces.setdefault((partition, clock, number), []).append((policy, parts))
     for violation in noted:
         partition = partitions[violation.policy]
-        clock = None if clocks is None else clocks[violation.policy]
+        clock = clocks[violation.policy]
         traces.setdefault((partition, clock, violation.number), [])
     wanted: dict[tuple[int, Clock | None], list[int]] = {}
     for partition, clock, number in traces:

@@ -33,8 +33,10 @@ if TYPE_CHECKING:
 
     from mtlmon.checking.batch_points import BatchPoints
     from mtlmon.checking.explaining import TracePoint
+    from mtlmon.checking.history_check import HistoryCheck
     from mtlmon.checking.kept_messages import KeptMessages
     from mtlmon.checking.last_rows import LastRow
+    from mtlmon.checking.log_check import LogCheck
     from mtlmon.checking.row_files import RowPlace
     from mtlmon.checking.sources import EventBatch
     from mtlmon.drive.native import FirstViolation
@@ -222,9 +224,7 @@ def _window_of(file: PolicyFile, node: Expression) -> Window | None:
 
 def shown_names(
     file: PolicyFile,
-    policies: Sequence[Policy],
-    partition_of: Sequence[int],
-    clocks: Sequence[Clock | None],
+    check: LogCheck | HistoryCheck,
     *,
     has_values: bool,
     has_columns: bool = False,
@@ -233,9 +233,7 @@ def shown_names(
 
     Args:
         file: the policy file; expressions are added to its `shown`.
-        policies: the policies of the check.
-        partition_of: for each policy, the number of its partition.
-        clocks: for each policy its time-points, as `LogCheck.clocks`.
+        check: the check of its policies.
         has_values: whether the values of streams and windows are shown, too.
         has_columns: whether those of columns are shown with them.
 
@@ -243,9 +241,10 @@ def shown_names(
         For each partition the names of what is needed: at rows under `ROWS`, and at ticks under
         their period.
     """
+    partition_of = check.partitions.of_policies
     names: list[dict[When, dict[str, None]]]
     names = [{} for _ in range(max(partition_of, default=0) + 1)]
-    for policy, partition, clock in zip(policies, partition_of, clocks, strict=True):
+    for policy, partition, clock in zip(check.policies, partition_of, check.clocks, strict=True):
         period = ROWS if clock is None or clock.period is None else clock.period
         assert not isinstance(period, Duration)
         own = names[partition].setdefault(period, {})
@@ -311,27 +310,20 @@ class Messages:
     of the rows. Else messages are kept until later rows have decided theirs.
 
     Args:
-        policies: the policies of the check.
-        partition_of: for each policy, the number of its partition.
-        clocks: for each policy its time-points, as `LogCheck.clocks`.
+        check: the check of the policies.
         keeps_first: whether only the first violation is written, perhaps much later.
         repeats_ticks: whether batches leave out ticks at which no value changes.
     """
 
     def __init__(
-        self,
-        policies: Sequence[Policy],
-        partition_of: Sequence[int],
-        clocks: Sequence[Clock | None],
-        *,
-        keeps_first: bool = False,
-        repeats_ticks: bool = False,
+        self, check: LogCheck, *, keeps_first: bool = False, repeats_ticks: bool = False
     ) -> None:
+        partition_of, clocks = check.partitions.of_policies, check.clocks
         self._texts: dict[int, str] = {}
         self._with_values: list[tuple[int, Policy, ShownMessage, int, Clock | None]] = []
         self._later: dict[int, KeptMessages] = {}
         self._partition_of = partition_of
-        for number, policy in enumerate(policies):
+        for number, policy in enumerate(check.policies):
             message = policy.message
             if message is None:
                 continue
@@ -511,9 +503,7 @@ class Details:
 
     Args:
         file: the policy file.
-        policies: the policies of the check.
-        partition_of: for each policy, the number of its partition.
-        clocks: for each policy its time-points, as `LogCheck.clocks`.
+        check: the check of its policies.
         violations: policy, number of the trace, time-stamp and offset of each violation.
         has_columns: whether the values of columns are wanted, too.
         has_all_rows: whether people see all rows of windows.
@@ -525,9 +515,7 @@ class Details:
     def __init__(
         self,
         file: PolicyFile,
-        policies: Sequence[Policy],
-        partition_of: Sequence[int],
-        clocks: Sequence[Clock | None],
+        check: LogCheck,
         violations: Iterable[tuple[int, int, int, int]],
         *,
         has_columns: bool = False,
@@ -540,7 +528,8 @@ class Details:
         self._most_rows = None if has_all_rows else _ROWS_SHOWN
         self._kept_rows = None if has_all_rows or keeps_all_rows else _ROWS_SHOWN
         self._rows_option = rows_option
-        self._policies = policies
+        policies = self._policies = check.policies
+        partition_of, clocks = check.partitions.of_policies, check.clocks
         self._wanted: dict[
             tuple[int, Clock | None, int, int, int], list[tuple[int, int, int, int]]
         ] = {}

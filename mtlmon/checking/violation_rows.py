@@ -9,11 +9,11 @@ import numpy as np
 from mtlmon.checking.row_offsets import RowOffsets
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
+    from mtlmon.checking.log_check import LogCheck
     from mtlmon.checking.row_files import RowPlace
     from mtlmon.checking.sources import EventBatch
-    from mtlmon.policy.definitions import Clock
 
 __all__ = ["ViolationRows"]
 
@@ -22,19 +22,13 @@ class ViolationRows:
     """Finds the files and rows of violations; violations at ticks have none.
 
     Args:
-        partition_of: for each policy, the number of its partition.
-        clocks: for each policy its time-points, as `LogCheck.clocks`.
+        check: the check of the policies.
         violations: policy, number of the trace, time-stamp and offset of each violation.
     """
 
-    def __init__(
-        self,
-        partition_of: Sequence[int],
-        clocks: Sequence[Clock | None],
-        violations: Iterable[tuple[int, int, int, int]],
-    ) -> None:
-        self._partition_of = partition_of
-        self._has_rows = [clock is None or not clock.has_ticks for clock in clocks]
+    def __init__(self, check: LogCheck, violations: Iterable[tuple[int, int, int, int]]) -> None:
+        partition_of = self._partition_of = check.partitions.of_policies
+        self._has_rows = [clock is None or not clock.has_ticks for clock in check.clocks]
         # by partition: number of the trace, time-stamp and offset
         self._wanted: dict[int, set[tuple[int, int, int]]] = {}
         for policy, *point in violations:

@@ -72,19 +72,9 @@ def section(
         title: the policy or trace that the proof is about, if the page has several.
         details: lines about the time-point, such as values.
     """
-    before = "" if title is None else f"{escape(title)}: "
-    heading = (
-        f"{before}{escape(verdict_text(proof))} <code>"
-        f"{escape(formula_text(proof.formula, _CHARACTERS, proof.trace.wording))}</code>"
-    )
-    return "\n".join(
-        [
-            f'<section aria-labelledby="proof-{number}"><h2 id="proof-{number}">{heading}</h2>',
-            *(f"<p>{escape(line)}</p>" for line in details),
-            body(proof, f"picture-{number}"),
-            "</section>",
-        ]
-    )
+    formula = formula_text(proof.formula, _CHARACTERS, proof.trace.wording)
+    heading = f"{escape(verdict_text(proof))} <code>{escape(formula)}</code>"
+    return _section(number, title, heading, details, body(proof, f"picture-{number}"))
 
 
 def text_section(
@@ -98,14 +88,21 @@ def text_section(
         title: the policy or trace that it is about, if the page has several.
         details: lines that precede it.
     """
-    before = "" if title is None else f"{escape(title)}: "
     first, _, rest = text.partition("\n")
+    shown = f'<pre class="picture">{escape(rest)}</pre>'
+    return _section(number, title, f"<code>{escape(first)}</code>", details, shown)
+
+
+def _section(
+    number: int, title: str | None, heading: str, details: Sequence[str], content: str
+) -> str:
+    before = "" if title is None else f"{escape(title)}: "
     return "\n".join(
         [
-            f'<section aria-labelledby="proof-{number}"><h2 id="proof-{number}">'
-            f"{before}<code>{escape(first)}</code></h2>",
+            f'<section aria-labelledby="proof-{number}">'
+            f'<h2 id="proof-{number}">{before}{heading}</h2>',
             *(f"<p>{escape(line)}</p>" for line in details),
-            f'<pre class="picture">{escape(rest)}</pre>',
+            content,
             "</section>",
         ]
     )

@@ -298,8 +298,7 @@ def shown_in_messages(
     # PERF: importing Arrow takes longer than small logs
     from mtlmon.checking.shown import shown_names
 
-    partition_of = check.partitions.of_policies
-    return shown_names(file, check.policies, partition_of, check.clocks, has_values=False)
+    return shown_names(file, check, has_values=False)
 
 
 def first_violation(check: LateChecks, options: RunSpec) -> FirstViolation | None:

@@ -214,7 +214,7 @@ class FoundVerdicts(CollectedVerdicts["LogCheck"], FoundInOrder):
             return []
         from mtlmon.checking.violation_rows import ViolationRows
 
-        rows = ViolationRows(self.check.partitions.of_policies, self.check.clocks, chosen)
+        rows = ViolationRows(self.check, chosen)
         with closing(self.again()) as log:
             for batch in log:
                 if rows.is_complete:
@@ -260,15 +260,12 @@ class FoundVerdicts(CollectedVerdicts["LogCheck"], FoundInOrder):
         from mtlmon.run.policies import has_values
 
         all_of_them = [*violations, *noted]
-        partitions, clocks = self.check.partitions.of_policies, self.check.clocks
         if isinstance(self.file, PolicyFile) and all_of_them and has_values(self.file):
             from mtlmon.checking.shown import Details
 
             self.shown = Details(
                 self.file,
-                self.check.policies,
-                partitions,
-                clocks,
+                self.check,
                 all_of_them,
                 has_columns=self.options.reporting.report is not None,
                 has_all_rows=self.options.output.rows,
@@ -279,16 +276,13 @@ class FoundVerdicts(CollectedVerdicts["LogCheck"], FoundInOrder):
         if source.tracks_rows:
             from mtlmon.checking.violation_rows import ViolationRows
 
-            self.rows = ViolationRows(partitions, clocks, all_of_them)
+            self.rows = ViolationRows(self.check, all_of_them)
         return explain_violations(
-            self.check.policies,
-            self.check.atoms,
+            self.check,
             violations,
             source,
             self.check.event_count,
             self.options.times.end_time,
-            partitions,
-            clocks,
             self.shown,
             self.rows,
             noted,

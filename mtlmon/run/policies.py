@@ -215,9 +215,7 @@ def prepare_messages(check: LogCheck, options: RunSpec) -> None:
         from mtlmon.checking.shown import Messages
 
         check.messages = Messages(
-            check.policies,
-            check.partitions.of_policies,
-            check.clocks,
+            check,
             keeps_first=options.judging.verdicts == "first",
             repeats_ticks=check.repeats_ticks,
         )
@@ -372,22 +370,20 @@ def shown_in(
     check: LogCheck, file: Formula | PolicyFile, options: RunSpec, *, is_for_explanations: bool
 ) -> list[dict[When, list[str]]]:
     """Return the names of the values that messages and explanations show, for each partition."""
-    partitions = check.partitions
+    columns = check.partitions.columns
     is_wanted = is_for_explanations or has_messages(check, options)
     if not (is_wanted and isinstance(file, PolicyFile) and has_values(file)):
-        return [{} for _ in partitions.columns]
+        return [{} for _ in columns]
     from mtlmon.checking.shown import shown_names
 
     shown = shown_names(
         file,
-        check.policies,
-        partitions.of_policies,
-        check.clocks,
+        check,
         has_values=is_for_explanations,
         has_columns=options.reporting.report is not None,
     )
     # the whole log may be a partition without policies
-    return [*shown, *({} for _ in partitions.columns[len(shown) :])]
+    return [*shown, *({} for _ in columns[len(shown) :])]
 
 
 def has_values(file: PolicyFile) -> bool:

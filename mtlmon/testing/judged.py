@@ -289,14 +289,11 @@ class FormulaJudged(Judged):
             with closing(self._opened(shown)) as source:
                 source.track_rows()
                 for _ in explain_violations(
-                    check.policies,
-                    check.atoms,
+                    check,
                     [],
                     source,
                     check.event_count,
                     run.spec.times.end_time,
-                    check.partitions.of_policies,
-                    check.clocks,
                     _Listener(found),
                     noted=[Violation(0, number, *name) for number, name in names.items()],
                 ):

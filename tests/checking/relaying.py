@@ -94,12 +94,6 @@ def shown_messages(
     """
     if verdicts == "none" or all(policy.message is None for policy in check.policies):
         return None
-    of_policies, clocks = check.partitions.of_policies, check.clocks
-    check.messages = Messages(
-        check.policies,
-        of_policies,
-        clocks,
-        keeps_first=verdicts == "first",
-        repeats_ticks=check.repeats_ticks,
-    )
-    return shown_names(file, check.policies, of_policies, clocks, has_values=False)
+    keeps_first, repeats_ticks = verdicts == "first", check.repeats_ticks
+    check.messages = Messages(check, keeps_first=keeps_first, repeats_ticks=repeats_ticks)
+    return shown_names(file, check, has_values=False)
