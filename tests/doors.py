@@ -340,7 +340,7 @@ if TYPE_CHECKING:
     from mtlmon.spark.streaming import slice_checkpoints as streaming_slice_checkpoints
     from mtlmon.spark.streaming import slice_corrections as streaming_slice_corrections
     from mtlmon.spark.streaming import slice_host as streaming_slice_host
-    from mtlmon.spark.streaming.bucket_records import BucketRecords, Segment
+    from mtlmon.spark.streaming.bucket_records import BucketRecords
     from mtlmon.spark.streaming.bucket_state import Answers, BucketMonitors
     from mtlmon.spark.streaming.entries import Entry
     from mtlmon.spark.streaming.event_clock import LARGEST_MILLISECOND, EventClock
@@ -350,11 +350,21 @@ if TYPE_CHECKING:
         order_type_trouble,
     )
     from mtlmon.spark.streaming.event_records import Waiting as WaitingRecords
+    from mtlmon.spark.streaming.exchange import (
+        EVENTS,
+        LATEST,
+        PLACE,
+        RECORDS,
+        TASK,
+        Unpack,
+        packed_rows,
+        unpacked_rows,
+    )
     from mtlmon.spark.streaming.journal import ENTRY_COST, Head, Holding, Journal
     from mtlmon.spark.streaming.key_streams import KeyStreams
     from mtlmon.spark.streaming.live_bucket import LiveBucket
     from mtlmon.spark.streaming.nodes import Host, Machine, Sent, Visit
-    from mtlmon.spark.streaming.packing import EVENTS, LATEST, PLACE, TASK, PackRows, key_types
+    from mtlmon.spark.streaming.packing import PackRows, key_types
     from mtlmon.spark.streaming.processor import NodeProcessor
     from mtlmon.spark.streaming.queries import stream_columns
     from mtlmon.spark.streaming.relation_records import RelationRecords
@@ -366,21 +376,11 @@ if TYPE_CHECKING:
     from mtlmon.spark.streaming.slice_host import Moved, SliceHost
     from mtlmon.spark.streaming.slice_moving import split_copies
     from mtlmon.spark.streaming.slice_records import (
-        SliceRows,
         SliceSettings,
-        SliceState,
         check_state,
+        read_journal,
     )
-    from mtlmon.spark.streaming.slice_rows import (
-        FIRST,
-        LATE,
-        RECORDS,
-        PackSlices,
-        UnpackSlices,
-        packed_rows,
-        result_schema,
-        unpacked_rows,
-    )
+    from mtlmon.spark.streaming.slice_rows import FIRST, LATE, PackSlices, result_schema
     from mtlmon.spark.streaming.slice_state import LiveSlice
     from mtlmon.streams import atoms as streams_atoms
     from mtlmon.streams import bounds as streams_bounds

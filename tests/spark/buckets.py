@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from tests.doors import Entry, Head, Holding, Journal, Segment, SharedMonitors
+from tests.doors import Entry, Head, Holding, Journal, SharedMonitors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,5 +70,5 @@ class KeptJournal:
     def keys(self, records: BucketRecords) -> set[int]:
         """The keys that something is remembered of, which have one column."""
         found = [records.decode(Entry.decoded(one)) for one in self.entries]
-        assert not found or isinstance(found[0], Segment)
+        assert not found or found[0].monitors
         return {key for one in found for key in one.keys[0].to_pylist()}

@@ -24,11 +24,12 @@ from tests.doors import (
     NodeProcessor,
     SharedBytes,
     SliceHost,
+    SlicePlan,
     SliceSettings,
     SliceSource,
-    SliceState,
     checkpoint_of,
     packed_rows,
+    read_journal,
     relation_source,
     relational_file,
     split_copies,
@@ -154,7 +155,7 @@ class Cluster:
     def restart(self, source: SliceSource, planned: Batch | None) -> None:
         """Go on with other slices."""
         entries = self.store.entries(SliceHost.state_name)
-        states = {number: SliceState.decoded(own) for (number,), own in entries.items()}
+        states = {number: read_journal(own) for (number,), own in entries.items()}
         if not states:
             self.use(source, None)
             return
@@ -208,7 +209,7 @@ def values_in(source: SliceSource, row: Row) -> list[Any]:
     """The values of variables in a row that slices report."""
     counts: Counter[str] = Counter()
     values = []
-    for kind in source.kinds()[row["number"]]:
+    for kind in SlicePlan(source).kinds[row["number"]]:
         letter = {"text": "s", "float": "f"}.get(kind, "i")
         values.append(row[f"{letter}{counts[letter]}"])
         counts[letter] += 1

@@ -8,7 +8,6 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark (mtlmon[spark]) is not installed")
 
-from pyspark.sql.types import StructType
 
 from mtlmon.errors import SnapshotError
 from tests.doors import (
@@ -27,9 +26,7 @@ from tests.doors import streaming_processor as processor
 from tests.spark.fake_store import Store
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from pyspark.sql import Row
+    from collections.abc import Sequence
 
     from tests.doors import Visit
     from tests.spark.fake_store import Key
@@ -84,7 +81,7 @@ def test_what_is_in_memory_reads_what_it_does_not_have() -> None:
         assert unseen == entries.contents[held:]
         assert entries.read_from == read
         # it has been taken out
-        assert journal.revive().held is None
+        assert journal.revive()[0] is None
     assert Journal(None, before, holding, "name").revive() == (None, ())
 
 
@@ -132,7 +129,6 @@ class Appending(Host, Machine[Kept, None]):
     """Remembers all rows up to the horizon 9, at which it forgets them all."""
 
     state_name = "appending"
-    results = StructType([])
 
     def __init__(self) -> None:
         self.truth: dict[tuple[object, ...], bytes] = {(0,): b"", (1,): b""}
@@ -140,8 +136,8 @@ class Appending(Host, Machine[Kept, None]):
     def open(self) -> Appending:
         return self
 
-    def rows(self, sent: Sent, visit: Visit[None]) -> Iterator[Row]:
-        yield from ()
+    def results(self, sent: Sent, visit: Visit[None]) -> Sequence[bytes]:
+        return ()
 
     def begin(self, key: tuple[object, ...]) -> Kept:
         return Kept()

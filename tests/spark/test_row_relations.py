@@ -169,14 +169,14 @@ class Query:
         batch = pa.RecordBatch.from_pylist(cells, TABLE)
         blocks: dict[int, list[bytes]] = {}
         sent = [
-            packed.select(["0", "3"])
+            packed.select([0, 3])
             for packer, names in self.packers
             for packed in packer(iter([batch.select(names)]))
         ]
         has_relations = bool(relations_of_rows(self.source.policies))
-        of_relations = [one["3"][0].as_py() for one in sent[:1] if has_relations]
+        of_relations = [one[1][0].as_py() for one in sent[:1] if has_relations]
         for packed in sent[1:]:
-            for bucket, block in zip(packed["0"], packed["3"], strict=True):
+            for bucket, block in zip(*packed.columns, strict=True):
                 blocks.setdefault(bucket.as_py(), []).append(block.as_py())
         emitted = None
         head = self.relations.head

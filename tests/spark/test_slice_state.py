@@ -29,18 +29,16 @@ from tests.doors import (
     SLICE,
     TIME,
     AtomRows,
-    Entry,
     EventClock,
     LiveSlice,
     PackSlices,
     SlicePlan,
-    SliceRows,
     SliceSettings,
     SliceSource,
-    SliceState,
-    UnpackSlices,
+    Unpack,
     check_state,
     packed_rows,
+    read_journal,
     relation_source,
     result_schema,
     unpacked_rows,
@@ -120,7 +118,8 @@ class Kept:
 
     def revive(self) -> None:
         """Go on as another worker that knows the journal only."""
-        self.live = LiveSlice(*self.given, SliceState.decoded(self.entries))
+        self.live = LiveSlice(*self.given)
+        self.live.replay(read_journal(self.entries))
 
     def fold(self) -> None:
         self.entries = [self.live.snapshot().entry().encoded()]
@@ -237,9 +236,9 @@ def test_states_of_other_queries_are_refused() -> None:
     (entry,) = kept.entries
 
     def check(wanted: SliceSource, emitted: int | None = None) -> None:
-        state = SliceState.decoded([entry])
+        (state,) = read_journal([entry])
         facts = state.facts._replace(
-            emitted=emitted, slices=made.slices, slicing=made.slicing().digest()
+            emitted=emitted, slices=made.slices, slicing=made.slicing().digest().hex()
         )
         check_state(facts, wanted.slices, SliceSettings.of(wanted))
 
@@ -264,13 +263,13 @@ def test_states_of_other_queries_are_refused() -> None:
         with pytest.raises(SnapshotError, match="with other atoms or units"):
             check(other)
     with pytest.raises(SnapshotError, match="was made without a lateness, which cannot change"):
-        state = SliceState.decoded([entry])
+        (state,) = read_journal([entry])
         check_state(state.facts, 1, SliceSettings.of(source, 5))
     for damaged in (b"", entry[:5], entry[:90], b"\x09" + entry[1:]):
         with pytest.raises(SnapshotError, match=r"damaged|by another version"):
-            SliceState.decoded([damaged])
+            read_journal([damaged])
         with pytest.raises(SnapshotError, match=r"damaged|by another version"):
-            SliceState.decoded([entry, damaged[:50]])
+            read_journal([entry, damaged[:50]])
 
 
 def test_rows_that_are_due_leave_the_journal_only_when_it_is_folded() -> None:
@@ -280,11 +279,11 @@ def test_rows_that_are_due_leave_the_journal_only_when_it_is_folded() -> None:
     kept.visit([block_of(source, rows)], 0)
     kept.visit([block_of(source, rows[1:])], 5)
     kept.visit([], 20)
-    _, *later = SliceState.decoded(kept.entries).later
+    _, *later = read_journal(kept.entries)[1:]
     assert [one.rows for one in later] == [b""]
-    assert SliceRows.of(Entry.decoded(kept.entries[1])).rows
+    assert read_journal(kept.entries)[1].rows
     kept.fold()
-    assert SliceState.decoded(kept.entries).snapshot.waiting == b""
+    assert read_journal(kept.entries)[0].rows == b""
 
 
 def test_rows_are_packed_by_slice() -> None:
@@ -316,7 +315,7 @@ def test_results_are_unpacked() -> None:
         [pa.array([0] * len(records), pa.int32()), records], [SLICE, "mtlmon_records"]
     )
     unpacked = pa.Table.from_batches(
-        list(UnpackSlices(result_schema(source.schema()))(iter([batch])))
+        list(Unpack(result_schema(SlicePlan(source).schema))(iter([batch])))
     )
     assert unpacked.column(LATE).to_pylist()[0] == 1
     assert unpacked.column(TIME).to_pylist()[0] == 3

@@ -48,7 +48,7 @@ from mtlmon.spark.common.frames import (
 from mtlmon.spark.common.ordering import check_order_types, column_named
 from mtlmon.spark.common.policies import relational_file
 from mtlmon.spark.common.slice_columns import case_of, literal, owner, slices_of_rows
-from mtlmon.spark.common.slice_monitors import NUMBER, SLICE, SlicedRows, SliceSource
+from mtlmon.spark.common.slice_monitors import NUMBER, SLICE, SlicedRows, SlicePlan, SliceSource
 from mtlmon.spark.session import cores_of
 from mtlmon.tables.valuations import kinds_of_columns
 
@@ -165,8 +165,9 @@ def monitor_relations(
         statistics = Statistics() if count == 1 else _collected(rows, source, count)
     sliced = SliceSource(source, count, statistics)
     ordered = rows_of_slices(rows, sliced, reporter)
-    found = ordered.mapInArrow(SlicedRows(sliced, end), spark_schema(sliced.schema()))
-    return valuations(found, sliced, sliced.slicing(), key_types(rows, source))
+    planned = SlicePlan(sliced)
+    found = ordered.mapInArrow(SlicedRows(sliced, end), spark_schema(planned.schema))
+    return valuations(found, planned, key_types(rows, source))
 
 
 def rows_of_slices(rows: DataFrame, sliced: SliceSource, reporter: Reporter | None) -> DataFrame:
@@ -259,18 +260,17 @@ def key_types(rows: DataFrame, source: RelationSource) -> Keys:
     return [{name: types[name].dataType for name in key} for key in source.keys]
 
 
-def valuations(found: DataFrame, sliced: SliceSource, slicing: Slicing, keys: Keys) -> DataFrame:
+def valuations(found: DataFrame, planned: SlicePlan, keys: Keys) -> DataFrame:
     """Keep of what slices report the valuations that they own, with a column for each variable.
 
     Args:
         found: what slices report.
-        sliced: how rows are sliced.
-        slicing: the plan of slices.
+        planned: what is known of the slices.
         keys: the key columns of each policy.
     """
     from pyspark.sql import functions as F
 
-    kinds = sliced.kinds()
+    slicing, kinds = planned.slicing, planned.kinds
     own = found.where(F.col(SLICE) == owner(slicing, kinds))
     if any(policy.exposed for policy in slicing.policies):
         # several valuations of what is not reported can say the same

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from mtlmon.policy import Policy, Predicate
     from mtlmon.policy.messages import ShownMessage
+    from mtlmon.policy.needs import Needs
     from mtlmon.policy.predicates.time_points import When
     from mtlmon.relations.looking_up import KnownRelation
     from mtlmon.tables.looking_up import GivenRelations, KnownLog
@@ -158,6 +159,12 @@ class Policies(NamedTuple):
             from mtlmon.tables.looking_up import LookedUpRelations, watch
 
             watch(self.file, LookedUpRelations(dict(self.looked_up or {}), {}), changes)
+
+    def needs(self) -> Needs:
+        """What all needs that depends on other rows, and the values to show; there is a file."""
+        assert self.file is not None
+        atoms = [name for some in self.wanted.values() for name in some]
+        return needs_of(self.file, atoms, [name for some in self.shown.values() for name in some])
 
     @property
     def has_ticks(self) -> bool:

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from mtlmon.relational.native import AnswerBlock, PointBlock
-    from mtlmon.relational.plan import Plan
     from mtlmon.spark.common.trace_monitors import EndTime
 
 __all__ = [
@@ -79,22 +78,6 @@ class SliceSource(NamedTuple):
             exposed=None if self.exposes else [()] * len(analysis.policies),
         )
 
-    def plan(self) -> Plan:
-        """The plan of a slice."""
-        return self.plan_of(self.slicing())
-
-    def plan_of(self, slicing: Slicing) -> Plan:
-        """The plan of one of these slices."""
-        return plan(self.source.file, self.source.analysis(), prepared=slicing.prepared)
-
-    def kinds(self) -> list[tuple[str, ...]]:
-        """For each policy, the kinds of the variables that slices report."""
-        return kinds_of(self.plan())
-
-    def schema(self) -> pa.Schema:
-        """The columns of the valuations that slices report."""
-        return schema_of(self.kinds())
-
 
 class SlicePlan:
     """What the monitors of slices have in common, found once.
@@ -113,10 +96,22 @@ class SlicePlan:
     def __init__(self, source: SliceSource) -> None:
         self.slices = source.slices
         self.slicing = source.slicing()
-        self.plan = source.plan_of(self.slicing)
-        self.columns = source.source.columns()
-        self.kinds = kinds_of(self.plan)
-        self.schema = schema_of(self.kinds)
+        given = source.source
+        self.plan = plan(given.file, given.analysis(), prepared=self.slicing.prepared)
+        self.columns = given.columns()
+        self.kinds = [tuple(map(cell_word, one.kinds)) for one in self.plan.named_policies]
+        own = [
+            pa.field(name, VARIABLE_TYPES[kind]) for name, kind in _packed_kinds(self.kinds).items()
+        ]
+        self.schema = pa.schema(
+            [
+                pa.field(SLICE, pa.int32()),
+                pa.field(NUMBER, pa.int32()),
+                pa.field(TIME, pa.int64()),
+                pa.field(VERDICT, pa.bool_()),
+                *own,
+            ]
+        )
         self._texts = self.plan.texts.snapshot()
 
     def texts(self) -> KeyTable:
@@ -128,25 +123,6 @@ class SlicePlan:
     def engine(self, texts: KeyTable) -> RelationalEngine:
         """The engine of a slice that has seen nothing."""
         return RelationalEngine(self.plan, texts, is_of_stamps=self.slicing.is_of_stamps)
-
-
-def kinds_of(made: Plan) -> list[tuple[str, ...]]:
-    """For each policy, the kinds of the variables that slices report."""
-    return [tuple(map(cell_word, one.kinds)) for one in made.named_policies]
-
-
-def schema_of(kinds: Sequence[Sequence[str]]) -> pa.Schema:
-    """The columns of the valuations that slices report."""
-    own = [pa.field(name, VARIABLE_TYPES[kind]) for name, kind in _packed_kinds(kinds).items()]
-    return pa.schema(
-        [
-            pa.field(SLICE, pa.int32()),
-            pa.field(NUMBER, pa.int32()),
-            pa.field(TIME, pa.int64()),
-            pa.field(VERDICT, pa.bool_()),
-            *own,
-        ]
-    )
 
 
 def _packed_kinds(kinds: Sequence[Sequence[str]]) -> dict[str, str]:

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from mtlmon.arrays.native import KeyTable
-from mtlmon.spark.streaming.bucket_records import NEVER, KeyFacts
+from mtlmon.spark.streaming.bucket_records import NEVER
 from mtlmon.tables.columns.keys import NO_NUMBER, find_rows, number_rows
 
 if TYPE_CHECKING:
@@ -16,7 +16,24 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["BucketKeys"]
+__all__ = ["NO_STREAM", "BucketKeys"]
+
+NO_STREAM = 2**32 - 1
+"""Takes the place of the number of a stream where a key has none."""
+
+_NEW = np.array(
+    [(NEVER, 0, b"", NO_STREAM, NO_STREAM, b"", 0, NEVER)],
+    [
+        ("next_wakeup", np.int64),
+        ("settled_from", np.int64),
+        ("streams", np.object_),
+        ("base", np.uint32),
+        ("present", np.uint32),
+        ("present_streams", np.object_),
+        ("judged_to", np.int64),
+        ("oldest", np.int64),
+    ],
+)
 
 
 class BucketKeys:
@@ -26,26 +43,25 @@ class BucketKeys:
         types: the types of the key columns.
 
     Attributes:
-        next_wakeup: by the number of a key, what `KeyFacts.next_wakeup` says.
-        settled_from: likewise `KeyFacts.settled_from`.
-        streams: likewise `KeyFacts.streams`.
+        facts: what is known of each key, by its number. First what is stored, `STORED`; then the
+            number of its stream in the monitors at its base, and that at the time up to which it
+            has been judged, with the snapshot of its streams; this time; and the first time of what
+            it has taken since the base.
     """
 
     def __init__(self, types: pa.Schema) -> None:
         self._table = KeyTable(len(types))
         self._columns = [pa.array([], kind) for kind in types.types]
-        self.next_wakeup = np.empty(0, np.int64)
-        self.settled_from = np.empty(0, np.int64)
-        self.streams = np.empty(0, np.object_)
+        self.facts = _NEW[:0]
 
     def __len__(self) -> int:
-        return len(self.next_wakeup)
+        return len(self.facts)
 
     @property
     def held_bytes(self) -> int:
         """The bytes that they take, about."""
         columns = sum(column.nbytes for column in self._columns)
-        return int(self._table.held_bytes + columns + 24 * len(self))
+        return int(self._table.held_bytes + columns + self.facts.nbytes)
 
     def add(self, columns: Sequence[pa.Array]) -> NDArray[np.int64]:
         """Return the numbers of the keys of some rows; new keys get the next ones."""
@@ -63,9 +79,7 @@ class BucketKeys:
                 pa.concat_arrays([known, column.take(pa.array(rows))])
                 for known, column in zip(self._columns, columns, strict=True)
             ]
-            self.next_wakeup = np.append(self.next_wakeup, np.full(count, NEVER, np.int64))
-            self.settled_from = np.append(self.settled_from, np.zeros(count, np.int64))
-            self.streams = np.append(self.streams, np.full(count, b"", np.object_))
+            self.facts = np.append(self.facts, np.repeat(_NEW, count))
         return numbers
 
     def find(self, columns: Sequence[pa.Array]) -> NDArray[np.uint32]:
@@ -77,27 +91,9 @@ class BucketKeys:
         places = pa.array(numbers)
         return [column.take(places) for column in self._columns]
 
-    def columns_from(self, first: int) -> list[pa.Array]:
-        """Return the columns of the keys from a number on."""
-        return [column.slice(first) for column in self._columns]
-
     def values_of(self, number: int) -> tuple[object, ...]:
         """Return the values of a key."""
         return tuple(column[number].as_py() for column in self._columns)
-
-    def facts_of(self, numbers: NDArray[np.int64]) -> KeyFacts:
-        """Return what is known of some keys."""
-        return KeyFacts(
-            self.next_wakeup[numbers],
-            self.settled_from[numbers],
-            pa.array(self.streams[numbers], pa.large_binary()),
-        )
-
-    def set_facts(self, numbers: NDArray[np.int64], facts: KeyFacts) -> None:
-        """Set what is known of some keys."""
-        self.next_wakeup[numbers] = facts.next_wakeup
-        self.settled_from[numbers] = facts.settled_from
-        self.streams[numbers] = facts.streams.to_numpy(zero_copy_only=False)
 
     def keep(self, is_kept: NDArray[np.bool_]) -> None:
         """Forget the other keys; those that are kept have the next numbers, in the same order."""
@@ -105,6 +101,4 @@ class BucketKeys:
         self._table.keep(numbers.tobytes())
         kept = np.flatnonzero(is_kept)
         self._columns = self.columns_of(kept)
-        self.next_wakeup = self.next_wakeup[kept]
-        self.settled_from = self.settled_from[kept]
-        self.streams = self.streams[kept]
+        self.facts = self.facts[kept]

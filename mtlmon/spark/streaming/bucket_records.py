@@ -16,84 +16,54 @@ import pyarrow as pa
 
 from mtlmon.errors import SnapshotError
 from mtlmon.spark.streaming.entries import DAMAGED, Entry
-from mtlmon.spark.streaming.event_records import EventRecords, Waiting, one_batch
+from mtlmon.spark.streaming.event_records import EventRecords, Waiting, joined, one_batch
 from mtlmon.spark.streaming.settings import check_settings
+from mtlmon.support.snapshot_parts import joined_parts, split_parts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-__all__ = ["NEVER", "BucketRecords", "KeyFacts", "Segment", "Step"]
+__all__ = ["NEVER", "STORED", "BucketRecords", "Segment"]
 
 NEVER = 2**63 - 1
 """The time of what never comes."""
 
-_OWNER = "owner"
-_ROW = "row"
-_FACTS = pa.schema(
+STORED = pa.schema(
     [("next_wakeup", pa.int64()), ("settled_from", pa.int64()), ("streams", pa.large_binary())]
 )
+"""What is stored of a key.
 
-
-class KeyFacts(NamedTuple):
-    """What is known of keys, in arrays with an item for each.
-
-    Attributes:
-        next_wakeup: the least horizon at which there is something to do without a new event, or
-            `NEVER`.
-        settled_from: the least horizon from which on the key's past makes no difference beside the
-            states of monitors, or `NEVER`: the streams are like those of a new key.
-        streams: the snapshots of the streams; empty if they are like those of a new key.
-    """
-
-    next_wakeup: NDArray[np.int64]
-    settled_from: NDArray[np.int64]
-    streams: pa.Array
-
-    def take(self, places: NDArray[np.int64]) -> KeyFacts:
-        """Return what is known of some keys."""
-        streams = self.streams.take(pa.array(places))
-        return KeyFacts(self.next_wakeup[places], self.settled_from[places], streams)
+`next_wakeup` is the least horizon at which there is something to do without a new event, or
+`NEVER`; and `settled_from` the least one from which on the key's past makes no difference beside
+the states of monitors: the streams are like those of a new key. `streams` is their snapshot; it is
+empty if they are like those of a new key.
+"""
 
 
 class Segment(NamedTuple):
-    """What a bucket remembers of some keys.
+    """What a bucket remembers of some keys; or a step: what it has taken in a batch.
 
     Attributes:
         horizon: events below it have been judged.
-        keys: the columns of the keys.
-        facts: what is known of the keys.
-        waiting: the events that wait, in the order in which they came; before them those that may
-            be judged again.
-        owners: for each of these, the index of its key.
+        keys: the columns of the keys; in a step, of those that had not been known.
+        events: the events that wait, in the order in which they came; before them those that may
+            be judged again. In a step, those that were in time.
+        owners: for each of these, the index of its key. In a step, keys are numbered in the order
+            in which they came.
+        facts: the columns of what is known of the keys, `STORED`; none in a step.
         monitors: the snapshots of the monitors of these keys, one for each policy; behind them what
-            else is remembered where late events correct verdicts, as `LiveBucket` writes it.
-    """
-
-    horizon: int
-    keys: list[pa.Array]
-    facts: KeyFacts
-    waiting: Waiting
-    owners: NDArray[np.int64]
-    monitors: list[bytes]
-
-
-class Step(NamedTuple):
-    """What a bucket has taken in a batch.
-
-    Attributes:
-        horizon: the horizon.
-        keys: the columns of the keys that had not been known.
-        events: the events that were in time, in the order in which they came.
-        owners: for each of these, the number of its key: keys are numbered in the order in which
-            they came.
+            else is remembered where late events correct verdicts, as `LiveBucket` writes it. None
+            in a step.
     """
 
     horizon: int
     keys: list[pa.Array]
     events: Waiting
     owners: NDArray[np.int64]
+    facts: Sequence[pa.Array] = ()
+    monitors: Sequence[bytes] = ()
 
 
 class BucketRecords(NamedTuple):
@@ -111,31 +81,27 @@ class BucketRecords(NamedTuple):
 
     def block(self, keys: Sequence[pa.Array], events: Waiting) -> bytes:
         """Encode events, each with the values of its key."""
-        return _bytes(self.events_batch(events, list(keys), self.keys))
+        head = pa.RecordBatch.from_arrays(list(keys), schema=self.keys)
+        return joined_parts([_bytes(head), *self.events.encode(events)])
 
     def read_blocks(self, blocks: Sequence[bytes]) -> tuple[list[pa.Array], Waiting]:
         """Decode consecutive blocks: the columns of keys, and the events."""
-        return self.read_events(blocks, self.keys)
+        keys, events = [], [self.events.nothing]
+        for head, *parts in map(split_parts, blocks):
+            keys.append(pa.ipc.read_record_batch(pa.py_buffer(head), self.keys))
+            events.append(self.events.decode(parts, keys[-1].num_rows))
+        return one_batch(keys, self.keys).columns, joined(events)
 
-    def encode(self, entry: Segment | Step) -> Entry:
+    def encode(self, entry: Segment) -> Entry:
         """Encode a segment or a step."""
-        if isinstance(entry, Step):
-            parts = []
-            if len(entry.owners):
-                keys = pa.RecordBatch.from_arrays(entry.keys, schema=self.keys)
-                parts = [_bytes(keys), self._owned(entry.events, entry.owners)]
-            return Entry(False, entry.horizon, self.settings, parts)
-        facts = [pa.array(one) for one in entry.facts[:2]]
-        columns = [*entry.keys, *facts, entry.facts.streams]
-        head = pa.RecordBatch.from_arrays(columns, schema=self._facts)
-        waiting = self._owned(entry.waiting, entry.owners)
-        parts = [_bytes(head), waiting, *entry.monitors]
-        return Entry(True, entry.horizon, self.settings, parts)
+        is_state = bool(entry.monitors)
+        columns = [*entry.keys, *entry.facts]
+        head = pa.RecordBatch.from_arrays(columns, schema=self._schema(is_state=is_state))
+        owners = entry.owners.astype(np.uint32).tobytes()
+        parts = [_bytes(head), owners, *self.events.encode(entry.events), *entry.monitors]
+        return Entry(is_state, entry.horizon, self.settings, parts)
 
-    def _owned(self, events: Waiting, owners: NDArray[np.int64]) -> bytes:
-        return _bytes(self.events_batch(events, [pa.array(owners.astype(np.uint32))], _OWNERS))
-
-    def decode(self, entry: Entry) -> Segment | Step:
+    def decode(self, entry: Entry) -> Segment:
         """Decode a segment or a step.
 
         Raises:
@@ -143,78 +109,18 @@ class BucketRecords(NamedTuple):
         """
         check_settings(entry.settings, self.settings)
         try:
-            if not entry.is_state:
-                return self._step(entry.horizon, entry.parts)
-            head, waiting, *monitors = entry.parts
-            return self._segment(entry.horizon, head, waiting, monitors)
+            head, owners, rows, columns, *monitors = entry.parts
+            schema = self._schema(is_state=entry.is_state)
+            known = pa.ipc.read_record_batch(pa.py_buffer(head), schema).columns
+            numbers = np.frombuffer(owners, np.uint32).astype(np.int64)
+            events = self.events.decode([rows, columns], len(numbers))
         except (pa.ArrowException, OSError, ValueError) as error:
             raise SnapshotError(f"{DAMAGED}: {error}") from None
+        count = len(self.keys)
+        return Segment(entry.horizon, known[:count], events, numbers, known[count:], monitors)
 
-    def _segment(self, horizon: int, head: bytes, waiting: bytes, monitors: list[bytes]) -> Segment:
-        columns = pa.ipc.read_record_batch(head, self._facts).columns
-        (owners,), events = self.read_events([waiting], _OWNERS)
-        next_wakeup, settled_from, streams = columns[-len(_FACTS) :]
-        facts = KeyFacts(np.asarray(next_wakeup), np.asarray(settled_from), streams)
-        keys = columns[: len(self.keys)]
-        owners = np.asarray(owners).astype(np.int64)
-        return Segment(horizon, keys, facts, events, owners, monitors)
-
-    def _step(self, horizon: int, parts: Sequence[bytes]) -> Step:
-        keys = [pa.array([], kind) for kind in self.keys.types]
-        owners, events = pa.array([], pa.uint32()), self.nothing
-        if parts:
-            head, content = parts
-            keys = pa.ipc.read_record_batch(head, self.keys).columns
-            (owners,), events = self.read_events([content], _OWNERS)
-        return Step(horizon, keys, events, np.asarray(owners).astype(np.int64))
-
-    @property
-    def nothing(self) -> Waiting:
-        """No events."""
-        schema = self.events.schema
-        columns = None if schema is None else pa.RecordBatch.from_pylist([], schema)
-        return Waiting(np.empty((0, self.events.width), np.int64), columns)
-
-    @property
-    def _facts(self) -> pa.Schema:
-        return pa.schema([*self.keys, *_FACTS])
-
-    def _schema(self, before: pa.Schema) -> pa.Schema:
-        row = pa.field(_ROW, pa.binary(8 * self.events.width))
-        return pa.schema([*before, row, *(self.events.schema or ())])
-
-    def events_batch(
-        self, events: Waiting, before: list[pa.Array], schema: pa.Schema
-    ) -> pa.RecordBatch:
-        """Return events with other columns before them, which have this schema."""
-        count = len(events.rows)
-        buffer = pa.py_buffer(np.ascontiguousarray(events.rows))
-        kind = pa.binary(8 * self.events.width)
-        rows = pa.Array.from_buffers(kind, count, [None, buffer])
-        more = [] if events.columns is None else events.columns.columns
-        return pa.RecordBatch.from_arrays([*before, rows, *more], schema=self._schema(schema))
-
-    def read_events(
-        self, blocks: Sequence[bytes], before: pa.Schema
-    ) -> tuple[list[pa.Array], Waiting]:
-        """Decode consecutive batches of `events_batch`: the columns before, and the events."""
-        schema = self._schema(before)
-        batches = [pa.ipc.read_record_batch(pa.py_buffer(block), schema) for block in blocks]
-        batch = one_batch(batches, schema)
-        columns = None
-        if self.events.schema is not None:
-            more = batch.columns[len(before) + 1 :]
-            columns = pa.RecordBatch.from_arrays(more, schema=self.events.schema)
-        rows = batch.column(len(before))
-        found = np.empty((0, self.events.width), np.int64)
-        if len(rows):
-            size = 8 * self.events.width
-            content = rows.buffers()[1][rows.offset * size : (rows.offset + len(rows)) * size]
-            found = np.frombuffer(content, np.int64).reshape(-1, self.events.width)
-        return batch.columns[: len(before)], Waiting(found, columns)
-
-
-_OWNERS = pa.schema([(_OWNER, pa.uint32())])
+    def _schema(self, *, is_state: bool) -> pa.Schema:
+        return pa.schema([*self.keys, *(STORED if is_state else ())])
 
 
 def _bytes(batch: pa.RecordBatch) -> bytes:

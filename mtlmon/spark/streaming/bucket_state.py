@@ -38,12 +38,12 @@ import pyarrow as pa
 
 from mtlmon.checking.row_offsets import SuccessiveOffsets
 from mtlmon.spark.common.trace_monitors import messages_of, points_of
-from mtlmon.spark.streaming.bucket_records import NEVER, Segment, Step
+from mtlmon.spark.streaming.bucket_keys import NO_STREAM
+from mtlmon.spark.streaming.bucket_records import NEVER, Segment
 from mtlmon.spark.streaming.changes import differences, first_verdicts
 from mtlmon.spark.streaming.event_records import Waiting
 from mtlmon.spark.streaming.lateness import Admission
 from mtlmon.spark.streaming.live_bucket import (
-    NO_STREAM,
     NO_VERDICTS,
     KeyVerdicts,
     LiveBucket,
@@ -57,11 +57,11 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from mtlmon.spark.common.events import Events
     from mtlmon.spark.common.policies import Policies
     from mtlmon.spark.streaming.bucket_keys import BucketKeys
     from mtlmon.spark.streaming.bucket_records import BucketRecords
     from mtlmon.spark.streaming.entries import Entry
-    from mtlmon.spark.streaming.event_records import DueEvents
     from mtlmon.spark.streaming.key_streams import KeyStreams
     from mtlmon.spark.streaming.live_bucket import States
     from mtlmon.spark.streaming.nodes import Sent
@@ -151,7 +151,7 @@ class BucketMonitors(Machine[LiveBucket, Answers]):
 
     def replay(self, node: LiveBucket, entries: Sequence[Entry]) -> None:
         for entry in map(self._records.decode, entries):
-            if isinstance(entry, Segment):
+            if entry.monitors:
                 node.take_segment(entry)
             else:
                 node.add(entry.keys)
@@ -183,8 +183,8 @@ class BucketMonitors(Machine[LiveBucket, Answers]):
         owners = node.add(columns)
         is_judged, verdicts = self._take(node, events, owners, horizon, changed)
         if streams is None:
-            new = node.keys.columns_from(count)
-            entry = self._records.encode(Step(horizon, new, events, owners))
+            new = node.keys.columns_of(np.arange(count, len(node.keys)))
+            entry = self._records.encode(Segment(horizon, new, events, owners))
         else:
             is_judged[owners] = True
             entry = self._records.encode(node.segment(np.flatnonzero(is_judged)))
@@ -192,7 +192,7 @@ class BucketMonitors(Machine[LiveBucket, Answers]):
 
     def snapshot(self, node: LiveBucket, horizon: int) -> Entry:
         admits_from = self._admission.admits_from(horizon)
-        node.forget(node.keys.settled_from <= admits_from, admits_from)
+        node.forget(node.keys.facts["settled_from"] <= admits_from, admits_from)
         return self._records.encode(node.segment(np.arange(len(node.keys))))
 
     def _take(
@@ -212,7 +212,7 @@ class BucketMonitors(Machine[LiveBucket, Answers]):
         """
         keys = live.keys
         due = live.due(events, owners, horizon)
-        is_judged = keys.next_wakeup <= horizon
+        is_judged = keys.facts["next_wakeup"] <= horizon
         if changed is not None:
             is_judged[: len(changed)] |= changed
         is_judged[due.owners] = True
@@ -230,45 +230,47 @@ class BucketMonitors(Machine[LiveBucket, Answers]):
                     for policy, own in enumerate(found.verdicts)
                     if len(own.keys)
                 }
-        np.minimum.at(keys.next_wakeup, live.owners, live.waiting.rows[:, 0] + 1)
+        np.minimum.at(
+            keys.facts["next_wakeup"], live.waiting.owners, live.waiting.events.rows[:, 0] + 1
+        )
         return is_judged, verdicts
 
     def _corrected(
         self, live: LiveBucket, is_judged: NDArray[np.bool_], due: Taken
     ) -> dict[int, OwnedRecords]:
         """Judge events that are in order, and the time up to the horizon; return changes."""
-        horizon = live.horizon
+        horizon, facts = live.horizon, live.keys.facts
         is_again = live.present.monitors == NO_STREAM
-        is_again[due.owners[due.events.rows[:, 0] < live.judged_to[due.owners]]] = True
+        is_again[due.owners[due.events.rows[:, 0] < facts["judged_to"][due.owners]]] = True
         ends = self._admission.admits_from(horizon) - self._slack
-        is_old = is_judged & ~is_again & (live.oldest < ends)
+        is_old = is_judged & ~is_again & (facts["oldest"] < ends)
         is_again &= is_judged
         changes: Changes = [[] for _ in self._monitors]
         if self._streams is None:
             # PERF: first without what is new, so that they say what they have said before
-            nothing = Taken(self._records.nothing, _NONE)
+            nothing = Taken(self._records.events.nothing, _NONE)
             self._judge_again(live, changes, is_old, nothing, passes=False)
         else:
             is_again |= is_old
         going = np.flatnonzero(is_judged & ~is_again)
         new, others = due.of_keys(is_again)
         found = self._run(live, live.present, going, others, horizon)
-        live.note(others, found.verdicts)
         for own, verdicts in zip(changes, found.verdicts, strict=True):
             own.append((first_verdicts(verdicts.records), verdicts.keys))
         passed = np.append(found.passed, self._judge_again(live, changes, is_again, new))
-        live.oldest[passed] = np.minimum(live.oldest[passed], horizon)
+        facts["oldest"][passed] = np.minimum(facts["oldest"][passed], horizon)
         times = np.full(len(passed), horizon)
-        live.note(Taken(self._records.nothing, _NONE, times, passed))
+        live.note(others._replace(advances=times, advanced=passed, verdicts=found.verdicts))
         judged = np.flatnonzero(is_judged)
-        live.judged_to[judged] = horizon
-        oldest = live.oldest[judged]
+        facts["judged_to"][judged] = horizon
+        oldest = facts["oldest"][judged]
         live.drop_present(judged if self._hears else judged[oldest == NEVER])
         # to move the base on
         lasts = 1 + self._slack + (self._admission.lateness or 0)
         wakeups = np.maximum(np.minimum(oldest, NEVER - lasts) + lasts, horizon + 1)
         wakeups[oldest == NEVER] = NEVER
-        live.keys.next_wakeup[judged] = np.minimum(live.keys.next_wakeup[judged], wakeups)
+        next_wakeup = facts["next_wakeup"]
+        next_wakeup[judged] = np.minimum(next_wakeup[judged], wakeups)
         return {
             policy: _owned(live.keys, owners, b"".join(one.tobytes() for one, _ in own))
             for policy, own in enumerate(changes)
@@ -297,12 +299,12 @@ class BucketMonitors(Machine[LiveBucket, Answers]):
         early, later = Taken.together([known, new]).ordered().split(admits_from)
         before = self._run(live, live.bases, again, early, admits_from, passes=False)
         live.begin_present(again)
-        live.oldest[again] = NEVER
+        live.keys.facts["oldest"][again] = NEVER
         now = self._run(live, live.present, again, later, live.horizon, passes=passes)
-        live.past = Taken.together([past, later])
+        live.past = Taken.together([past, later._replace(verdicts=now.verdicts)])
         for policy, own in enumerate(zip(before.verdicts, now.verdicts, strict=True)):
-            was = live.emit_again(policy, is_again, own[1])
-            changes[policy].append(differences(was, KeyVerdicts.together(own)))
+            said = KeyVerdicts.together(own)
+            changes[policy].append(differences(known.verdicts[policy], said))
         return now.passed if passes else _NONE
 
     def _run(
@@ -329,8 +331,8 @@ class BucketMonitors(Machine[LiveBucket, Answers]):
         if not len(judged):
             return found
         keys, streams = live.keys, self._streams
-        keys.next_wakeup[judged] = NEVER
-        keys.settled_from[judged] = 0
+        next_wakeup, settled_from = keys.facts["next_wakeup"], keys.facts["settled_from"]
+        next_wakeup[judged], settled_from[judged] = NEVER, 0
         if streams is None:
             for span, time in taken.spans():
                 events = self._records.events.due(span.events.rows)
@@ -351,19 +353,19 @@ class BucketMonitors(Machine[LiveBucket, Answers]):
                     if time is not None:
                         self._pass_time(found, states.monitors[span.advanced], time)
                 states.streams[key] = streams.snapshot()
-                settled_from, tick = streams.settled_from, streams.next_tick
-                keys.settled_from[key] = NEVER if settled_from is None else settled_from
-                keys.next_wakeup[key] = NEVER if tick is None else tick + 1
+                settled, tick = streams.settled_from, streams.next_tick
+                settled_from[key] = NEVER if settled is None else settled
+                next_wakeup[key] = NEVER if tick is None else tick + 1
         if passes:
             wakeups = self._pass_time(found, states.monitors[judged], until)
-            keys.next_wakeup[judged] = np.minimum(keys.next_wakeup[judged], wakeups)
+            next_wakeup[judged] = np.minimum(next_wakeup[judged], wakeups)
         return found
 
     def _feed(
         self,
         found: Found,
         live: LiveBucket,
-        events: DueEvents,
+        events: Events,
         keys: NDArray[np.int64] | np.int64,
         states: States,
         offsets: SuccessiveOffsets,
@@ -376,7 +378,7 @@ class BucketMonitors(Machine[LiveBucket, Answers]):
         if self._admission.corrects:
             ticks = [one.ticks for own in events.letters.of_ticks for one in own.values()]
             times = np.concatenate([events.time_stamps, *(one.time_stamps for one in ticks)])
-            np.minimum.at(live.oldest, np.broadcast_to(keys, len(times)), times)
+            np.minimum.at(live.keys.facts["oldest"], np.broadcast_to(keys, len(times)), times)
         of_rows = offsets.taken(events.time_stamps, starts)
         numbers = states.monitors[keys]
         for policy, (compiled, monitors) in enumerate(self._monitors):
@@ -436,9 +438,9 @@ class Found:
             self.messages[policy] = [*(self.messages[policy] or ()), *messages]
 
     @cached_property
-    def verdicts(self) -> list[KeyVerdicts]:
+    def verdicts(self) -> tuple[KeyVerdicts, ...]:
         """The verdicts of each policy."""
-        return list(map(KeyVerdicts.together, self._parts))
+        return tuple(map(KeyVerdicts.together, self._parts))
 
 
 def _owned(

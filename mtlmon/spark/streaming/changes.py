@@ -1,12 +1,15 @@
-"""Records of changes of verdicts: what two runs of monitors say differently."""
+"""Changes of verdicts: what two runs of monitors say differently, and rows that tell it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from mtlmon.history.changes import DELETED, INSERTED, UPDATED, change_type
+from mtlmon.spark.common.changelog import FINAL, OPERATION, OPERATIONS, REVISION
 from mtlmon.verdicts.arrays import EQUIVALENT, verdict_type
 
 if TYPE_CHECKING:
@@ -14,7 +17,7 @@ if TYPE_CHECKING:
 
     from mtlmon.spark.streaming.live_bucket import KeyVerdicts
 
-__all__ = ["NO_VERDICT", "differences", "first_verdicts", "verdicts_of"]
+__all__ = ["NO_VERDICT", "differences", "first_verdicts", "verdicts_of", "with_changes"]
 
 NO_VERDICT = 3
 """The kind of a time-point without a verdict, in records of changes."""
@@ -81,3 +84,23 @@ def differences(
     for name in _REFERENCES:
         changes[name][is_deleted] = 0
     return changes, owners[kept]
+
+
+def with_changes(
+    verdicts: pa.RecordBatch, operations: NDArray[np.integer], finals: pa.Array, revision: int
+) -> pa.RecordBatch:
+    """Return verdicts with what has happened to them: null where they are deleted.
+
+    Args:
+        verdicts: the verdicts, in a column of this name.
+        operations: what has happened to each, as in records of changes.
+        finals: the time-stamps below which verdicts of their policies are final.
+        revision: the number of the batch.
+    """
+    columns = dict(zip(verdicts.schema.names, verdicts.columns, strict=True))
+    is_deleted = pa.array(operations == DELETED)
+    columns["verdict"] = pc.if_else(is_deleted, pa.scalar(None, pa.bool_()), columns["verdict"])
+    columns[OPERATION] = pa.array(OPERATIONS, pa.string()).take(pa.array(operations))
+    columns[REVISION] = pa.repeat(pa.scalar(revision, pa.int64()), verdicts.num_rows)
+    columns[FINAL] = finals
+    return pa.RecordBatch.from_pydict(columns)

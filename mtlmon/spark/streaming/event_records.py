@@ -13,21 +13,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mtlmon.checking.time_points import chosen_points
-from mtlmon.syntax.durations import Duration
+from mtlmon.spark.common.events import Events
 from mtlmon.tables.columns.letters import Letters
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from mtlmon.arrays.native import EventColumns
-    from mtlmon.checking.time_points import ChosenPoints
-    from mtlmon.policy.definitions import Clock
-    from mtlmon.spark.common.events import Events
-
 _LEAST = -(2**63)
+_NO_ROWS = pa.RecordBatch.from_pylist([], pa.schema([]))
 
 
 class Waiting(NamedTuple):
@@ -71,45 +66,6 @@ def joined(parts: Sequence[Waiting]) -> Waiting:
     return Waiting(np.concatenate([part.rows for part in parts]), columns)
 
 
-class DueEvents(NamedTuple):
-    """Events to monitor, and the ticks that come with them.
-
-    It is a `mtlmon.checking.time_points.PointBatch`.
-
-    Attributes:
-        time_stamps: the time-stamps of the events.
-        letters: their atoms.
-        atoms: the names of the atoms, in the order of the letters.
-    """
-
-    time_stamps: NDArray[np.int64]
-    letters: Letters
-    atoms: tuple[str, ...]
-
-    def numbers_of(self, partition: int) -> None:
-        """Return None, as there is one trace."""
-
-    def chosen(self, partition: int, clock: Clock) -> ChosenPoints:
-        """Return the time-points of a clock."""
-        ticks = None
-        if clock.period is not None and self.letters.of_ticks:
-            assert not isinstance(clock.period, Duration)
-            ticks = self.letters.of_ticks[0].get(clock.period)
-        return chosen_points(self, self.atoms, partition, clock, ticks)
-
-    def events_of(self, atoms: Sequence[str], partition: int = 0) -> EventColumns:
-        """Return the events as input for a monitor with these atoms."""
-        return self.letters.events(self.time_stamps, [self.atoms.index(name) for name in atoms])
-
-    def letters_of(self, partition: int) -> NDArray[np.uint64]:
-        """Return the atoms of every event: one row of 64-bit words, whose bit i is atom i."""
-        return self.letters.words(len(self.time_stamps), len(self.atoms))
-
-    def shown_of(self, partition: int) -> Mapping[str, pa.Array]:
-        """Return the values to show."""
-        return self.letters.shown[0] if self.letters.shown else {}
-
-
 class EventRecords(NamedTuple):
     """Encodes events as rows of integers; picklable.
 
@@ -147,6 +103,33 @@ class EventRecords(NamedTuple):
         """Decode the rows that are encoded as bytes."""
         return np.frombuffer(content, np.int64).reshape(-1, self.width)
 
+    @property
+    def nothing(self) -> Waiting:
+        """No events."""
+        schema = self.schema
+        columns = None if schema is None else pa.RecordBatch.from_pylist([], schema)
+        return Waiting(np.empty((0, self.width), np.int64), columns)
+
+    def encode(self, events: Waiting) -> list[bytes]:
+        """Encode events, as two parts."""
+        columns = b"" if events.columns is None else events.columns.serialize().to_pybytes()
+        return [np.ascontiguousarray(events.rows).tobytes(), columns]
+
+    def decode(self, parts: Sequence[bytes], count: int) -> Waiting:
+        """Decode so many events.
+
+        Raises:
+            ValueError, OSError, ArrowException: there are not so many, or they are damaged.
+        """
+        rows, columns = parts
+        batch = None
+        if self.schema is not None:
+            batch = pa.ipc.read_record_batch(pa.py_buffer(columns), self.schema)
+        events = Waiting(self.read(rows), batch)
+        if len(events.rows) != count or (batch is not None and batch.num_rows != count):
+            raise ValueError(f"these are not {count} events")
+        return events
+
     def columns_of(self, rows: pa.RecordBatch) -> pa.RecordBatch | None:
         """Return the columns that streams read, with the types that they have in all batches."""
         if self.schema is None:
@@ -162,9 +145,10 @@ class EventRecords(NamedTuple):
         keys = [rows[:, 0], *rows.T[1 + self._words :]]
         return np.lexsort(keys[::-1])
 
-    def due(self, rows: NDArray[np.int64]) -> DueEvents:
-        """Convert rows to events, without what depends on other rows."""
-        return DueEvents(np.ascontiguousarray(rows[:, 0]), self.letters(rows), self.atoms)
+    def due(self, rows: NDArray[np.int64]) -> Events:
+        """Convert rows to events to monitor, without what depends on other rows."""
+        time_stamps = np.ascontiguousarray(rows[:, 0])
+        return Events(time_stamps, self.letters(rows), self.atoms, _NO_ROWS)
 
     def atom_lists(self, rows: NDArray[np.int64]) -> pa.Array:
         """Return the names of the atoms that hold in each row, as lists."""

@@ -18,7 +18,7 @@ from mtlmon.errors import SnapshotError
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
-__all__ = ["MOST_HELD", "Entries", "Head", "Held", "Holding", "Journal", "Revived"]
+__all__ = ["MOST_HELD", "Entries", "Head", "Held", "Holding", "Journal"]
 
 ENTRY_COST = 4096
 """What an entry costs beside its bytes, in bytes: to be found, and to be taken in."""
@@ -124,18 +124,6 @@ class Entries(Protocol):
         """Return the entries from the number `first` on, of `count` in all."""
 
 
-class Revived(NamedTuple):
-    """What there is of a journal.
-
-    Attributes:
-        held: what was in memory; None if that was nothing.
-        unseen: the entries that it does not have: all of them if there is nothing.
-    """
-
-    held: Any
-    unseen: Sequence[bytes]
-
-
 class Journal:
     """The state of a group.
 
@@ -173,8 +161,12 @@ class Journal:
             raise SnapshotError("the state of the query is damaged")
         return found
 
-    def revive(self) -> Revived:
+    def revive(self) -> tuple[Any, Sequence[bytes]]:
         """Take what is in memory, and read what it does not have.
+
+        Returns:
+            What was in memory, None if that was nothing; and the entries that it does not have: all
+            of them if there is nothing.
 
         Raises:
             SnapshotError: the entries are damaged.
@@ -182,13 +174,13 @@ class Journal:
         kept = self._holding.take(self._name)
         head = self.head
         if kept is None or head is None or kept.entries > head.entries:
-            return Revived(None, self.all())
+            return None, self.all()
         unseen: Sequence[bytes] = ()
         if kept.entries < head.entries:
             unseen = self._entries.read(kept.entries, head.entries)
         if not _leads_to(kept.version, unseen, head):
-            return Revived(None, self.all())
-        return Revived(kept.held, unseen)
+            return None, self.all()
+        return kept.held, unseen
 
     def hold(self, held: Held, head: Head) -> None:
         """Hold what has all entries in memory."""

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from mtlmon.spark.common.events import EventSource
+    from mtlmon.spark.common.events import Events, EventSource
     from mtlmon.spark.streaming.bucket_keys import BucketKeys
-    from mtlmon.spark.streaming.event_records import DueEvents, EventRecords, Waiting
+    from mtlmon.spark.streaming.event_records import EventRecords, Waiting
     from mtlmon.spark.streaming.live_bucket import Taken
     from mtlmon.streams.successive import Piece
 
@@ -137,9 +137,7 @@ class KeyStreams:
                 "checkpointLocation of their own"
             ) from None
 
-    def pieces(
-        self, events: Waiting, until: int, horizon: int | None = None
-    ) -> Iterator[DueEvents]:
+    def pieces(self, events: Waiting, until: int, horizon: int) -> Iterator[Events]:
         """Yield the next events, which are in order, with what depends on other rows, in pieces.
 
         Events on which a stream has no value are left out.
@@ -147,14 +145,14 @@ class KeyStreams:
         Args:
             events: the events.
             until: no further event is below this time: all ticks below it come, too.
-            horizon: the horizon of the batch, if that is not the same.
+            horizon: the horizon of the batch.
 
         Raises:
             TableError: a stream has no value on a row, and such rows are not skipped; or integers
                 overflow at a tick or at a row that has waited.
             MtlmonError: it is not known what relations say up to `until`.
         """
-        self._require(until if horizon is None else horizon)
+        self._require(horizon)
         rows, columns = events
         assert columns is not None
         read = self._records.due(rows)
@@ -170,7 +168,7 @@ class KeyStreams:
         for piece in rest_of_trace(self._atoms, until, self._on_tick):
             yield self._with_computed(rows[:0], piece)
 
-    def _with_computed(self, rows: NDArray[np.int64], piece: Piece) -> DueEvents:
+    def _with_computed(self, rows: NDArray[np.int64], piece: Piece) -> Events:
         found = self._records.due(rows)
         set_computed(found.letters, found.atoms, piece)
         return found

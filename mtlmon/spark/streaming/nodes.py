@@ -22,10 +22,7 @@ from mtlmon.spark.streaming.entries import Entry
 from mtlmon.spark.streaming.journal import Held
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from pyspark.sql import Row
-    from pyspark.sql.types import StructType
+    from collections.abc import Iterable, Sequence
 
     from mtlmon.spark.streaming.journal import Journal
 
@@ -60,19 +57,6 @@ class Node(Held, Protocol):
 
 NodeT = TypeVar("NodeT", bound=Node)
 AnswersT = TypeVar("AnswersT")
-
-
-class Revived(NamedTuple, Generic[NodeT]):
-    """A node that goes on.
-
-    Attributes:
-        node: the node.
-        replaces: whether what it remembers is to take the place of the journal; None if that
-            depends on the sizes of entries.
-    """
-
-    node: NodeT
-    replaces: bool | None = None
 
 
 class Visit(NamedTuple, Generic[AnswersT]):
@@ -138,16 +122,18 @@ class Machine(ABC, Generic[NodeT, AnswersT]):
         """Whether a node says something whenever the horizon moves."""
         return False
 
-    def revived(self, journal: Journal, sent: Sent) -> Revived[NodeT] | None:
+    def revived(self, journal: Journal, sent: Sent) -> tuple[NodeT, bool | None] | None:
         """Take a node from memory, and the entries that it does not have; or take them all.
 
-        None if there is no such node, and none begins.
+        Returns:
+            The node, and whether what it remembers is to take the place of the journal: None if
+            that depends on the sizes of entries. None if there is no such node, and none begins.
         """
         node, entries = journal.revive()
         if node is None or not self.fits(node):
             node, entries = self.begin(sent.key), journal.all()
         self.replay(node, [Entry.decoded(one) for one in entries])
-        return Revived(node)
+        return node, None
 
     def visit(self, journal: Journal, sent: Sent) -> Visit[AnswersT] | None:
         """Go on with a node; None if there is nothing to do.
@@ -197,11 +183,9 @@ class Host(ABC):
     Attributes:
         state_name: the name of the entries of journals in Spark's state store.
         held_as: what is in memory between batches is used only by a host that has the same.
-        results: the columns of results.
     """
 
     state_name: str
-    results: StructType
     held_as = b""
 
     @abstractmethod
@@ -209,5 +193,5 @@ class Host(ABC):
         """Return the machine of a task."""
 
     @abstractmethod
-    def rows(self, sent: Sent, visit: Visit[Any]) -> Iterator[Row]:
+    def results(self, sent: Sent, visit: Visit[Any]) -> Iterable[bytes]:
         """Return the results of a visit."""

@@ -4,19 +4,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 
 from mtlmon.errors import MtlmonError
+from mtlmon.spark.streaming.exchange import (
+    EVENTS,
+    LATEST,
+    OF_RELATIONS,
+    PLACE,
+    RECORDS,
+    RESULTS,
+    TASK,
+)
 from mtlmon.spark.streaming.journal import Head, Holding, Journal
 from mtlmon.spark.streaming.nodes import Sent
-from mtlmon.spark.streaming.packing import EVENTS, OF_RELATIONS, PLACE, TASK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import Any
 
-    from pyspark.sql import DataFrame, Row
+    from pyspark.sql import DataFrame
     from pyspark.sql.streaming.stateful_processor import (
         ExpiredTimerInfo,
         MapState,
@@ -25,6 +34,7 @@ if TYPE_CHECKING:
     )
 
     from mtlmon.spark.streaming.event_clock import EventClock
+    from mtlmon.spark.streaming.exchange import Pack
     from mtlmon.spark.streaming.nodes import Host, Visit
 
 __all__ = ["ENTRY", "PLACE_OF_ENTRY", "NodeProcessor", "batch_number", "hosted"]
@@ -48,18 +58,34 @@ _HOLDING = Holding()
 """What this worker has in memory between batches."""
 
 
-def hosted(packed: DataFrame, column: str, host: Host, clock: EventClock) -> DataFrame:
-    """Return the results of the groups of packed rows.
+def hosted(
+    rows: DataFrame,
+    pack: Pack,
+    host: Host,
+    clock: EventClock,
+    delay: int | None,
+    others: DataFrame | None = None,
+) -> DataFrame:
+    """Return the results of the groups of rows.
 
     Args:
-        packed: the rows, without a column that has the watermark.
-        column: the column with the key of a group.
+        rows: the rows.
+        pack: packs them.
         host: has the groups visited.
         clock: the clock of the query.
+        delay: that of the watermark in milliseconds; None if the rows have a watermark.
+        others: other packed rows, without a time; None if there are none.
     """
-    return packed.groupBy(column).transformWithState(
+    packed = rows.mapInArrow(pack, pack.schema)
+    if delay is not None:
+        packed = packed.withWatermark(LATEST, f"{delay} milliseconds")
+    # without the column that has the watermark, as Spark would drop late rows
+    sent = packed.drop(LATEST)
+    if others is not None:
+        sent = sent.union(others)
+    return sent.groupBy(pack.schema.names[0]).transformWithState(
         statefulProcessor=NodeProcessor(host, clock),
-        outputStructType=host.results,
+        outputStructType=RESULTS,
         outputMode="Append",
         timeMode="EventTime",
     )
@@ -136,7 +162,8 @@ class NodeProcessor(StatefulProcessor):
             journal.hold(visit.node, after)
         wakeup = None if after is None else after.wakeup
         self._set_timer(self._timer(journal.wakeup), self._timer(wakeup), expired)
-        yield from host.rows(sent, visit)
+        for content in host.results(sent, visit):
+            yield Row(**{RECORDS: content})
 
     def _store(self, head: Head | None, visit: Visit[Any]) -> Head | None:
         """Store what a visit leaves; return the head of the journal."""

@@ -9,7 +9,6 @@ import pyarrow as pa
 
 from mtlmon.checking import partitions_of
 from mtlmon.errors import MtlmonError, TableError
-from mtlmon.policy.needs import needs_of
 from mtlmon.spark.batch.frames import plain_rows, refuse_options
 from mtlmon.spark.batch.given_rows import GivenRows, has_both_kinds
 from mtlmon.spark.common.changelog import COLUMNS as CHANGES
@@ -20,21 +19,22 @@ from mtlmon.spark.common.ordering import check_order_types, column_named, given_
 from mtlmon.spark.common.policies import compile_policies, relational_file
 from mtlmon.spark.common.row_counts import reporter_of
 from mtlmon.spark.common.verdicts import LATE_ATOMS, with_keys, with_valuations
+from mtlmon.spark.streaming.bucket_host import BucketHost
 from mtlmon.spark.streaming.bucket_records import BucketRecords
 from mtlmon.spark.streaming.event_clock import EventClock
 from mtlmon.spark.streaming.event_records import EventRecords, order_type_trouble
+from mtlmon.spark.streaming.exchange import Unpack
 from mtlmon.spark.streaming.lateness import WATERMARK, lateness_beyond, refuse_corrections
-from mtlmon.spark.streaming.packing import BUCKET, LATEST, PackRows, key_types, packed_schema
+from mtlmon.spark.streaming.packing import PackRows, key_types
 from mtlmon.spark.streaming.row_relations import RowsToCome, emitted_buckets
 from mtlmon.spark.streaming.settings import stream_settings
-from mtlmon.spark.streaming.verdicts import UnpackResults, stream_schema
+from mtlmon.spark.streaming.verdicts import row_types, stream_schema
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Mapping, Sequence
 
     from pyspark.sql import DataFrame
-    from pyspark.sql.types import StructField
 
     from mtlmon.relational.slicing import Statistics
     from mtlmon.spark.batch.given_rows import PreparedRelations
@@ -160,6 +160,8 @@ def monitor_stream(
     if file is None and checkpoint is not None:
         raise MtlmonError("checkpoint is for policies with variables: leave it out")
     _check_spark(df)
+    from mtlmon.spark.streaming.processor import hosted
+
     is_mixed = has_both_kinds(file)
 
     given = GivenRows(
@@ -238,17 +240,15 @@ def monitor_stream(
         settings = stream_settings(own, orders, schema, own_count, beyond)
         events = EventRecords(source.policies.atoms, len(orders), read)
         records = BucketRecords(events, key_types(own.keys, schema), settings)
-        packed = rows.mapInArrow(PackRows(own, records, clock, own_count), packed_schema())
-        waits = None if delay is None else f"{clock.delay(delay, unit)} milliseconds"
-        if waits is not None:
-            packed = packed.withWatermark(LATEST, waits)
+        has_messages, has_changes = own.has_messages, beyond is not None
         own_fields = [df.schema[name] for name in own.keys]
-        # Drop the column that has the watermark; otherwise Spark would drop late rows.
-        sent = packed.drop(LATEST)
+        shown = stream_schema(own_fields, has_messages=has_messages, has_changes=has_changes)
+        host = BucketHost(own.policies, records, own.keys, None if read is None else own, beyond)
+        waits = None if delay is None else clock.delay(delay, unit)
         emitted = emitted_buckets(df, own, settings, clock, waits, own_count, beyond)
-        if emitted is not None:
-            sent = sent.union(emitted)
-        found = _verdicts(sent, own, records, clock, own_fields, beyond)
+        pack = PackRows(own, records, clock, own_count)
+        found = hosted(rows, pack, host, clock, waits, emitted)
+        found = found.mapInArrow(Unpack(row_types(shown, records, own.keys)), shown)
         parts.append(found if len(partitions.columns) == 1 else with_keys(found, own.keys, fields))
     verdicts = reduce(lambda one, other: one.union(other), parts)
     if prepared is not None:
@@ -274,10 +274,7 @@ def stream_columns(
     has_streams = policies.has_streams or (is_corrected and policies.has_clocks)
     if policies.file is None or not has_streams:
         return None
-    atoms = [name for some in policies.wanted.values() for name in some]
-    shown = [name for some in policies.shown.values() for name in some]
-    needs = needs_of(policies.file, atoms, shown)
-    names = dict.fromkeys([source.selection.time_name, *needs.columns])
+    names = dict.fromkeys([source.selection.time_name, *policies.needs().columns])
     return pa.schema([schema.field(name) for name in names])
 
 
@@ -292,31 +289,6 @@ def _bucket_count(buckets: int | None) -> int:
     if isinstance(buckets, bool) or not isinstance(buckets, int) or not 0 < buckets < 2**31:
         raise MtlmonError(f"buckets is a number from 1 to {2**31 - 1}, not {buckets!r}")
     return buckets
-
-
-def _verdicts(
-    packed: DataFrame,
-    source: EventSource,
-    records: BucketRecords,
-    clock: EventClock,
-    keys: Sequence[StructField],
-    lateness: int | None,
-) -> DataFrame:
-    """The rows of verdicts for packed rows; if there is a lateness, verdicts are corrected."""
-    from mtlmon.spark.streaming import changelog
-    from mtlmon.spark.streaming.bucket_host import BucketHost
-    from mtlmon.spark.streaming.processor import hosted
-
-    names = [policy.name for policy in source.policies.policies]
-    given = source if records.events.schema else None
-    host = BucketHost(source.policies, records, given, lateness)
-    results = hosted(packed, BUCKET, host, clock)
-    if lateness is not None:
-        unpack: UnpackResults = changelog.UnpackChanges(names, keys, records)
-        return results.mapInArrow(unpack, changelog.changelog_schema(keys))
-    has_messages = source.has_messages
-    unpack = UnpackResults(names, [field.name for field in keys], records, has_messages)
-    return results.mapInArrow(unpack, stream_schema(keys, has_messages=has_messages))
 
 
 def _check_spark(df: DataFrame) -> None:

@@ -18,25 +18,18 @@ from mtlmon.spark.batch.relations import (
 from mtlmon.spark.common.atom_rows import ATOM, TIME, spark_schema
 from mtlmon.spark.common.changelog import COLUMNS as CHANGES
 from mtlmon.spark.common.slice_columns import owner, slices_of_rows
-from mtlmon.spark.common.slice_monitors import SLICE, SliceSource
+from mtlmon.spark.common.slice_monitors import SLICE, SlicePlan, SliceSource
 from mtlmon.spark.common.verdicts import LATE_ATOMS
 from mtlmon.spark.streaming import slice_checkpoints
 from mtlmon.spark.streaming.event_clock import EventClock
+from mtlmon.spark.streaming.exchange import Unpack
 from mtlmon.spark.streaming.lateness import lateness_beyond
-from mtlmon.spark.streaming.packing import LATEST
 from mtlmon.spark.streaming.processor import hosted
 from mtlmon.spark.streaming.queries import check_watermark, unit_of
 from mtlmon.spark.streaming.slice_host import SliceHost
 from mtlmon.spark.streaming.slice_moving import split_copies
 from mtlmon.spark.streaming.slice_records import SliceSettings
-from mtlmon.spark.streaming.slice_rows import (
-    FIRST,
-    LATE,
-    PACKED,
-    PackSlices,
-    UnpackSlices,
-    result_schema,
-)
+from mtlmon.spark.streaming.slice_rows import FIRST, LATE, PackSlices, result_schema
 from mtlmon.syntax.printer import written_name
 
 if TYPE_CHECKING:
@@ -92,13 +85,14 @@ def monitor_relation_stream(
     if checkpoint is not None:
         before = slice_checkpoints.read_checkpoint(spark, str(checkpoint), source, beyond)
     if slices is None and before is not None:
-        slices = before.slices
+        slices = before.source.slices
     if statistics is None:
-        statistics = Statistics() if before is None else before.statistics
+        statistics = Statistics() if before is None else before.source.statistics
     count = slice_count(spark, slices)
     # a stream has no end at which equal reports of several slices could be merged
     sliced = SliceSource(source, count, statistics, exposes=False)
-    slicing = sliced.slicing()
+    planned = SlicePlan(sliced)
+    slicing, kinds = planned.slicing, planned.kinds
     settings = SliceSettings.of(sliced, beyond)
     given, columns = rows_of_atoms(rows, source, slicing, reporter)
 
@@ -110,16 +104,12 @@ def monitor_relation_stream(
         moved = before.moved(spark, sliced, settings, clock, split)
         visited = before.visited
     copies = _copies(given, slicing, columns, visited)
-    packed = copies.mapInArrow(PackSlices(clock), PACKED)
-    if delay is not None:
-        packed = packed.withWatermark(LATEST, f"{clock.delay(delay, unit)} milliseconds")
-    # without the column that has the watermark, as Spark would drop late rows
     host = SliceHost(sliced, settings, moved, is_known=checkpoint is not None)
-    results = hosted(packed.drop(LATEST), SLICE, host, clock)
+    waits = None if delay is None else clock.delay(delay, unit)
+    results = hosted(copies, PackSlices(clock), host, clock, waits)
     has_changes = beyond is not None
-    schema = result_schema(sliced.schema(), has_changes=has_changes)
-    found = results.mapInArrow(UnpackSlices(schema), spark_schema(schema))
-    kinds = sliced.kinds()
+    schema = result_schema(planned.schema, has_changes=has_changes)
+    found = results.mapInArrow(Unpack(schema), spark_schema(schema))
     # a late row is told once for an atom, however many policies read it differently
     written = [written_name(name) for name in columns.names]
     others = [number for number, name in enumerate(written) if name in written[:number]]

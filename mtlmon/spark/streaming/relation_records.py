@@ -35,11 +35,6 @@ class RelationRecords(NamedTuple):
         """The columns of rows."""
         return pa.schema([pa.field("\0time-stamp", pa.int64()), *self.columns])
 
-    @property
-    def nothing(self) -> pa.RecordBatch:
-        """No rows."""
-        return pa.RecordBatch.from_pylist([], self.schema)
-
     def block(self, time_stamps: NDArray[np.int64], columns: Sequence[pa.Array]) -> bytes:
         """Encode rows by their time-stamps and other columns."""
         schema = self.schema

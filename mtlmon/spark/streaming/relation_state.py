@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.types import BinaryType, StructField, StructType
 
 from mtlmon.errors import SnapshotError
 from mtlmon.relations.of_rows import as_table
@@ -23,25 +22,19 @@ from mtlmon.spark.streaming.entries import DAMAGED, Entry
 from mtlmon.spark.streaming.event_records import one_batch
 from mtlmon.spark.streaming.lateness import Admission
 from mtlmon.spark.streaming.nodes import Host, Machine
-from mtlmon.spark.streaming.packing import EVENTS
 from mtlmon.spark.streaming.settings import check_settings
 from mtlmon.streams.named_rows import NO_NAMES, Rows
 from mtlmon.support.snapshot_parts import joined_parts, split_parts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from pyspark.sql import Row
+    from collections.abc import Iterable, Mapping, Sequence
 
     from mtlmon.relations.looking_up import KnownRelation
     from mtlmon.relations.of_rows import RowRelation
     from mtlmon.spark.streaming.nodes import Sent, Visit
     from mtlmon.spark.streaming.relation_records import RelationRecords
 
-__all__ = ["EMITTED", "KnownRelations", "RelationHost"]
-
-EMITTED = StructType([StructField(EVENTS, BinaryType())])
-"""The columns of results."""
+__all__ = ["KnownRelations", "RelationHost"]
 
 _FIRST_HORIZON = 0
 
@@ -62,7 +55,7 @@ class LiveRelations:
         self._relations = list(relations.values())
         self.horizon = _FIRST_HORIZON
         self._records = records
-        self.waiting = records.nothing
+        self.waiting = records.read_blocks(())
 
     @property
     def next_change(self) -> int:
@@ -84,22 +77,23 @@ class LiveRelations:
             MtlmonError: integers overflow in a relation.
         """
         rows = one_batch([self.waiting, rows], rows.schema)
-        since = self.horizon
-        if horizon <= since:
-            self.waiting = rows
-            return None
-        is_due = pc.less(rows.column(0), horizon)
+        since, self.horizon = self.horizon, max(self.horizon, horizon)
+        is_due = pc.less(rows.column(0), self.horizon)
         self.waiting = rows.filter(pc.invert(is_due))
-        due = rows.filter(is_due)
+        return self._emitted(rows.filter(is_due), since)
+
+    def _emitted(self, due: pa.RecordBatch, since: int) -> bytes | None:
+        """Take in rows of times that have passed; return what `take` does."""
+        if self.horizon <= since:
+            return None
         stamps = np.asarray(due.column(0))
         batch = pa.RecordBatch.from_arrays(due.columns[1:], schema=self._records.columns)
         for relation in self._relations:
             columns = [pa.array(stamps), pa.array(after(stamps)), *relation.read(batch)]
             table = pa.Table.from_arrays(columns, names=["", " ", *relation.columns])
-            relation.advance(table, horizon, NO_END)
-        self.horizon = horizon
+            relation.advance(table, self.horizon, NO_END)
         said = [relation.said() for relation in self._relations]
-        return sent_as_bytes(horizon, since, said, [b""] * len(said))
+        return sent_as_bytes(self.horizon, since, said, [b""] * len(said))
 
     def restore(self, horizon: int, waiting: pa.RecordBatch, snapshots: Sequence[bytes]) -> None:
         """Go on from what `snapshots` has returned, with the rows that wait.
@@ -108,8 +102,11 @@ class LiveRelations:
             SnapshotError: it is of other relations, or damaged.
         """
         self.horizon, self.waiting = horizon, waiting
-        if len(snapshots) != len(self._relations):
+        if len(snapshots) != len(self.snapshots()):
             raise SnapshotError("the state of the query is of other relations")
+        self._restore(snapshots)
+
+    def _restore(self, snapshots: Sequence[bytes]) -> None:
         for relation, snapshot in zip(self._relations, snapshots, strict=True):
             relation.restore(snapshot)
 
@@ -144,17 +141,11 @@ class CorrectedRelations(LiveRelations):
     def held_bytes(self) -> int:
         return int(self.waiting.nbytes) + self._revised.byte_count
 
-    def take(self, rows: pa.RecordBatch, horizon: int) -> bytes | None:
-        """Do what `LiveRelations.take` says."""
-        rows = one_batch([self.waiting, rows], rows.schema)
-        since, horizon = self.horizon, max(self.horizon, horizon)
+    def _emitted(self, due: pa.RecordBatch, since: int) -> bytes:
         # what has been judged before is judged again from there on at the earliest
         start = self._admission.admits_from(since)
         # also what has changed just then is to be known
         self._revised.forget(start - 1)
-        is_due = pc.less(rows.column(0), horizon)
-        self.waiting = rows.filter(pc.invert(is_due))
-        due = rows.filter(is_due)
         due = due.take(pa.array(np.argsort(np.asarray(due.column(0)), kind="stable")))
         count = due.num_rows
         found = self._revised.update(
@@ -166,9 +157,8 @@ class CorrectedRelations(LiveRelations):
                 np.zeros((count, 0), np.bool_),
             ),
             NO_NAMES,
-            horizon,
+            self.horizon,
         )
-        self.horizon = horizon
         changed: dict[str, list[pa.Table]] = {}
         for one in found:
             changed.setdefault(one.relation, []).append(as_table(one.records))
@@ -182,13 +172,9 @@ class CorrectedRelations(LiveRelations):
             else b""
             for name in self._by_name
         ]
-        return sent_as_bytes(horizon, since, said, others)
+        return sent_as_bytes(self.horizon, since, said, others)
 
-    def restore(self, horizon: int, waiting: pa.RecordBatch, snapshots: Sequence[bytes]) -> None:
-        """Do what `LiveRelations.restore` says."""
-        self.horizon, self.waiting = horizon, waiting
-        if len(snapshots) != 1:
-            raise SnapshotError("the state of the query is of other relations")
+    def _restore(self, snapshots: Sequence[bytes]) -> None:
         try:
             self._revised.restore(snapshots[0])
         except (ValueError, KeyError, TypeError, pa.ArrowException) as error:
@@ -226,7 +212,6 @@ class RelationHost(Host, Machine[LiveRelations, "bytes | None"]):
     """
 
     state_name = "relations"
-    results = EMITTED
 
     def __init__(
         self,
@@ -279,11 +264,8 @@ class RelationHost(Host, Machine[LiveRelations, "bytes | None"]):
         parts = [rows.serialize().to_pybytes(), *(snapshots or ())]
         return Entry(snapshots is not None, horizon, self._records.settings, parts)
 
-    def rows(self, sent: Sent, visit: Visit[bytes | None]) -> Iterator[Row]:
-        from pyspark.sql import Row
-
-        if visit.answers is not None:
-            yield Row(**{EVENTS: visit.answers})
+    def results(self, sent: Sent, visit: Visit[bytes | None]) -> Iterable[bytes]:
+        return () if visit.answers is None else (visit.answers,)
 
 
 class KnownRelations:

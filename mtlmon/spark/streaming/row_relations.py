@@ -13,27 +13,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
 import pyarrow as pa
 
 from mtlmon.errors import PolicyError
-from mtlmon.policy.needs import needs_of
 from mtlmon.policy.predicates.hints import some
 from mtlmon.policy.predicates.time_points import Changes
 from mtlmon.relations.of_rows import RowRelation
 from mtlmon.spark.batch.frames import plain_rows
-from mtlmon.spark.common.events import HIDDEN, EventReader
 from mtlmon.spark.common.frames import arrow_schema
 from mtlmon.spark.common.ordering import column_named
-from mtlmon.spark.streaming.packing import (
-    BUCKET,
+from mtlmon.spark.streaming.exchange import (
     EVENTS,
-    LATEST,
     OF_RELATIONS,
     PLACE,
+    RECORDS,
     TASK,
-    packed_schema,
+    Block,
+    Pack,
+    read_events,
 )
+from mtlmon.spark.streaming.packing import BUCKET
 from mtlmon.spark.streaming.relation_records import RelationRecords
 from mtlmon.support.guesses import did_you_mean
 from mtlmon.syntax.report import formula_error
@@ -94,17 +93,15 @@ def relations_of_rows(policies: Policies) -> dict[str, RowRelation]:
     known: Mapping[str, KnownRelation] = policies.looked_up or {}
     if policies.file is None or not known:
         return {}
-    atoms = [name for some in policies.wanted.values() for name in some]
-    shown = [name for some in policies.shown.values() for name in some]
-    needed = set(needs_of(policies.file, atoms, shown).relations)
+    needed = set(policies.needs().relations)
     needed |= {period.relation for period in policies.wanted if isinstance(period, Changes)}
     return {
         name: one for name, one in known.items() if name in needed and isinstance(one, RowRelation)
     }
 
 
-class PackRelationRows:
-    """Packs rows for relations; picklable, a function for `mapInArrow`.
+class PackRelationRows(Pack):
+    """Packs rows for relations.
 
     The selected columns come first, in their order, then those that relations read; their names do
     not matter.
@@ -116,41 +113,15 @@ class PackRelationRows:
     """
 
     def __init__(self, source: EventSource, records: RelationRecords, clock: EventClock) -> None:
+        super().__init__(BUCKET, clock)
         # the packing of events reports the rows that are skipped
         self._source = source._replace(reporter=None)
         self._records = records
-        self._clock = clock
 
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield a packed row for each batch of a partition.
-
-        Raises:
-            TableError: a row is not an event.
-        """
-        from pyspark import TaskContext
-
-        context = TaskContext.get()
-        task = 0 if context is None else context.partitionId()
-        reader = EventReader(self._source)
-        names = self._source.selection.names
-        place = 0
-        for batch in batches:
-            more = [f"{HIDDEN}{number}" for number in range(batch.num_columns - len(names))]
-            events = reader.read(pa.RecordBatch.from_arrays(batch.columns, [*names, *more]))
-            if not events.rows.num_rows:
-                continue
-            columns = [events.rows.column(name) for name in more]
-            block = self._records.block(events.time_stamps, columns)
-            latest = self._clock.milliseconds(events.time_stamps).max() * 1000
-            columns = [
-                pa.array([0], pa.int32()),
-                pa.array([task], pa.int32()),
-                pa.array([place]),
-                pa.array([block], pa.binary()),
-                pa.array(np.array([latest])).view(pa.timestamp("us", "UTC")),
-            ]
-            place += 1
-            yield pa.RecordBatch.from_arrays(columns, [str(i) for i in range(len(columns))])
+    def _blocks(self, batches: Iterator[pa.RecordBatch]) -> Iterator[list[Block]]:
+        for events, columns in read_events(self._source, batches):
+            latest = int(self._clock.milliseconds(events.time_stamps).max())
+            yield [Block(0, self._records.block(events.time_stamps, columns), latest)]
 
 
 def emitted_buckets(
@@ -158,7 +129,7 @@ def emitted_buckets(
     source: EventSource,
     settings: bytes,
     clock: EventClock,
-    delay: str | None,
+    delay: int | None,
     buckets: int,
     lateness: int | None = None,
 ) -> DataFrame | None:
@@ -169,7 +140,7 @@ def emitted_buckets(
         source: how rows become events.
         settings: digests of the settings that states depend on.
         clock: the clock of the query.
-        delay: that of the watermark; None if the rows have a watermark.
+        delay: that of the watermark in milliseconds; None if the rows have a watermark.
         buckets: the number of buckets.
         lateness: how far below the horizon rows are taken in; None if they correct nothing.
     """
@@ -184,14 +155,11 @@ def emitted_buckets(
     names = dict.fromkeys(name for one in relations.values() for name in one.columns)
     records = RelationRecords(arrow_schema(df, list(names)), settings)
     rows, _ = plain_rows(df, source, kept=[column_named(name) for name in names])
-    packed = rows.mapInArrow(PackRelationRows(source, records, clock), packed_schema())
-    if delay is not None:
-        packed = packed.withWatermark(LATEST, delay)
-    host = RelationHost(relations, records, lateness)
-    emitted = hosted(packed.drop(LATEST), BUCKET, host, clock)
+    pack = PackRelationRows(source, records, clock)
+    emitted = hosted(rows, pack, RelationHost(relations, records, lateness), clock, delay)
     return emitted.select(
         F.explode(F.sequence(F.lit(0), F.lit(buckets - 1))).alias(BUCKET),
         F.lit(OF_RELATIONS).alias(TASK),
         F.lit(0).cast("bigint").alias(PLACE),
-        EVENTS,
+        F.col(RECORDS).alias(EVENTS),
     )

@@ -17,10 +17,15 @@ from mtlmon.spark.common.slice_monitors import SliceSource
 from mtlmon.spark.streaming.processor import ENTRY, PLACE_OF_ENTRY
 from mtlmon.spark.streaming.slice_host import Moved, SliceHost
 from mtlmon.spark.streaming.slice_moving import moved_states
-from mtlmon.spark.streaming.slice_records import SliceSettings, SliceState, check_policy
+from mtlmon.spark.streaming.slice_records import (
+    SliceEntry,
+    SliceSettings,
+    check_policy,
+    read_journal,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     import pyarrow as pa
     from pyspark.sql import SparkSession
@@ -38,24 +43,14 @@ class SliceCheckpoint(NamedTuple):
 
     Attributes:
         source: how rows were sliced.
-        states: by the number of the slice, all states that are in the store.
+        states: by the number of the slice, the journals that are in the store.
         planned: the number and the watermark in milliseconds of the batch that has been planned
             and not finished, or None.
     """
 
     source: SliceSource
-    states: Mapping[int, SliceState]
+    states: Mapping[int, Sequence[SliceEntry]]
     planned: tuple[int, int] | None
-
-    @property
-    def slices(self) -> int:
-        """The number of slices."""
-        return self.source.slices
-
-    @property
-    def statistics(self) -> Statistics:
-        """What was known of the rows."""
-        return self.source.statistics
 
     @property
     def visited(self) -> int:
@@ -83,15 +78,17 @@ class SliceCheckpoint(NamedTuple):
             SnapshotError: the states do not fit each other.
             LimitError: a slice would remember too much.
         """
-        own = [self.states[number] for number in range(self.slices)]
-        slicing = own[0].facts.slicing
-        if slicing == settings.slicing and all(one.facts.emitted is None for one in own):
+        own = [self.states[number] for number in range(self.source.slices)]
+        known = {number: one[-1].facts for number, one in self.states.items()}
+        if known[0].slicing == settings.slicing and all(
+            known[number].emitted is None for number in range(self.source.slices)
+        ):
             return None
         found = moved_states(self.source, wanted, own, split)
         wakeups = [
-            (one.facts.next_wakeup, number)
-            for number, one in self.states.items()
-            if one.facts.next_wakeup is not None
+            (one.next_wakeup, number)
+            for number, one in known.items()
+            if one.next_wakeup is not None
         ]
         first, first_woken = min(wakeups, default=(None, 0))
         planned, passed = None, 0
@@ -102,10 +99,7 @@ class SliceCheckpoint(NamedTuple):
         return Moved(
             found[0].facts.generation,
             [share(spark, one.entry().encoded()) for one in found],
-            {
-                number: (one.facts.generation, one.facts.batch, one.facts.horizon)
-                for number, one in self.states.items()
-            },
+            {number: (one.generation, one.batch, one.horizon) for number, one in known.items()},
             planned,
             passed,
             first_woken,
@@ -141,7 +135,7 @@ def read_checkpoint(
 
 def checkpoint_of(
     source: RelationSource,
-    states: Mapping[int, SliceState],
+    states: Mapping[int, Sequence[SliceEntry]],
     planned: tuple[int, int] | None,
     lateness: int | None = None,
 ) -> SliceCheckpoint:
@@ -149,23 +143,24 @@ def checkpoint_of(
 
     Args:
         source: how rows become rows of atoms.
-        states: the states, by the number of the slice.
+        states: their journals, by the number of the slice.
         planned: `SliceCheckpoint.planned`.
         lateness: `SliceSettings.lateness`.
 
     Raises:
         SnapshotError: the states are of other policies, or damaged.
     """
-    generation = max(one.facts.generation for one in states.values())
-    current = {number: one for number, one in states.items() if one.facts.generation == generation}
+    known = {number: one[-1].facts for number, one in states.items()}
+    generation = max(one.generation for one in known.values())
+    current = {number: one for number, one in known.items() if one.generation == generation}
     first = current.get(0)
     if first is None:
         raise _incomplete()
-    given = SliceSource(source, first.facts.slices, Statistics(), exposes=False)
-    check_policy(first.facts, SliceSettings.of(given, lateness))
-    slicing = slicing_of(json.loads(first.snapshot.record), source.file, source.analysis())
+    given = SliceSource(source, first.slices, Statistics(), exposes=False)
+    check_policy(first, SliceSettings.of(given, lateness))
+    slicing = slicing_of(json.loads(states[0][0].record), source.file, source.analysis())
     if not all(
-        number in current and current[number].facts.slicing == first.facts.slicing
+        number in current and current[number].slicing == first.slicing
         for number in range(slicing.slices)
     ):
         raise _incomplete()
@@ -177,7 +172,7 @@ def _incomplete() -> SnapshotError:
     return SnapshotError("the checkpoint does not have the states of all slices")
 
 
-def _states(spark: SparkSession, path: str) -> dict[int, SliceState]:
+def _states(spark: SparkSession, path: str) -> dict[int, list[SliceEntry]]:
     """The states of slices after the last batch that was finished."""
     from pyspark.errors import PySparkException
 
@@ -191,7 +186,7 @@ def _states(spark: SparkSession, path: str) -> dict[int, SliceState]:
         ) from error
 
 
-def _read_states(spark: SparkSession, path: str) -> dict[int, SliceState]:
+def _read_states(spark: SparkSession, path: str) -> dict[int, list[SliceEntry]]:
     operators = [
         row["operatorId"]
         for row in spark.read.format("state-metadata").load(path).collect()
@@ -221,7 +216,7 @@ def _read_states(spark: SparkSession, path: str) -> dict[int, SliceState]:
     for number, place, entry in rows:
         entries.setdefault(number, {})[place] = bytes(entry)
     return {
-        number: SliceState.decoded([own[place] for place in sorted(own)])
+        number: read_journal([own[place] for place in sorted(own)])
         for number, own in entries.items()
     }
 

@@ -18,21 +18,22 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from mtlmon.history.changes import DELETED, INSERTED
 from mtlmon.relational.correcting.chunks import ChunkedPoints, Timed
 from mtlmon.relational.correcting.points import reach_of
 from mtlmon.relational.delays import decision_delays
 from mtlmon.relational.native import AnswerBlock, PointBlock, forget_texts
 from mtlmon.relational.running import HOLDS
 from mtlmon.spark.common.atom_rows import TIME
-from mtlmon.spark.common.changelog import FINAL, OPERATION, OPERATIONS
+from mtlmon.spark.common.changelog import FINAL, REVISION
 from mtlmon.spark.common.slice_monitors import (
     NUMBER,
-    VERDICT,
     AnswerBatches,
     PointsOfRows,
     SliceMonitor,
 )
-from mtlmon.spark.streaming.slice_rows import unpacked_rows
+from mtlmon.spark.streaming.changes import with_changes
+from mtlmon.spark.streaming.exchange import unpacked_rows
 from mtlmon.spark.streaming.slice_state import Aligned, LiveSlice
 
 if TYPE_CHECKING:
@@ -42,15 +43,11 @@ if TYPE_CHECKING:
     from mtlmon.relational.native import RelationalEngine
     from mtlmon.spark.common.slice_monitors import SlicePlan
     from mtlmon.spark.streaming.slice_records import (
-        SliceRows,
+        SliceEntry,
         SliceSettings,
-        SliceSnapshot,
-        SliceState,
     )
 
 __all__ = ["CorrectedSlice", "live_slice"]
-
-_INSERT, _, _DELETE = OPERATIONS
 
 # A slice forgets texts that nothing needs when it has so many more than it kept last, and as many.
 _SPARE_TEXTS = 4096
@@ -74,16 +71,19 @@ class CorrectedSlice(LiveSlice):
         self._chunked = ChunkedPoints(
             self._engine, self._block, by_stamp=True, reach=reach_of(made)
         )
+        self._revision = 0
         # batches of rows that chunks have, each with its last time-stamp
         self._judged: list[tuple[int, pa.Table]] = []
 
-    def _restore(self, snapshot: SliceSnapshot) -> None:
+    def _restore(self, first: SliceEntry) -> None:
+        assert first.engine is not None
+        self.facts = first.facts
         base = self._engine()
-        base.restore(snapshot.engine)
+        base.restore(first.engine)
         self._kept_texts = len(self._texts)
         self._chunked.begin_again(base.snapshot(has_texts=False), self._timed(self._block()))
-        if snapshot.waiting:
-            self._take([unpacked_rows(snapshot.waiting)], snapshot.facts.horizon)
+        if first.rows:
+            self._take([unpacked_rows(first.rows)], first.facts.horizon)
 
     def _block(self) -> PointBlock:
         return PointBlock(array("I", self._planned.plan.atoms))
@@ -103,9 +103,10 @@ class CorrectedSlice(LiveSlice):
     def aligned(self) -> Aligned:
         assert self.facts is not None
         found = self.snapshot()
+        assert found.engine is not None
         monitor = SliceMonitor(self._planned, self._number)
         monitor.engine.restore(found.engine)
-        self.waiting = unpacked_rows(found.waiting) if found.waiting else None
+        self.waiting = unpacked_rows(found.rows) if found.rows else None
         admitted_from = self._admission.admits_from(self.facts.horizon)
         # their answers have been given
         for _ in monitor.pass_time(self._due((), admitted_from), admitted_from):
@@ -114,15 +115,16 @@ class CorrectedSlice(LiveSlice):
 
     def visit(
         self, blocks: Sequence[bytes], horizon: int, batch: int
-    ) -> tuple[SliceRows, list[pa.RecordBatch], list[pa.RecordBatch]]:
+    ) -> tuple[SliceEntry, list[pa.RecordBatch], list[pa.RecordBatch]]:
         """Do what `LiveSlice.visit` says."""
         before = 0 if self.facts is None else self.facts.horizon
+        self._revision = batch
         later, found, late = super().visit(blocks, horizon, batch)
         if self._number == 0 and before < horizon:
             found.append(self._final(horizon))
         return later, found, late
 
-    def snapshot(self) -> SliceSnapshot:
+    def snapshot(self) -> SliceEntry:
         """Do what `LiveSlice.snapshot` says."""
         base = self._engine()
         base.restore(self._chunked.state)
@@ -167,7 +169,7 @@ class CorrectedSlice(LiveSlice):
         new = [row for row, by in net.items() if by > 0]
         chunked.forget(self._admission.admits_from(horizon))
         self._judged = [one for one in self._judged if one[0] > chunked.behind]
-        return [*self._changes(removed, _DELETE, bounds), *self._changes(new, _INSERT, bounds)]
+        return [*self._changes(removed, DELETED, bounds), *self._changes(new, INSERTED, bounds)]
 
     def _read(self) -> None:
         while self._points.read():
@@ -184,7 +186,7 @@ class CorrectedSlice(LiveSlice):
         )
 
     def _changes(
-        self, rows: Sequence[Row], operation: str, bounds: pa.Array
+        self, rows: Sequence[Row], operation: int, bounds: pa.Array
     ) -> Iterator[pa.RecordBatch]:
         """Answers that are there or gone, with what has happened to them."""
         answers = AnswerBlock(array("I", map(len, self._planned.plan.policies)))
@@ -192,12 +194,9 @@ class CorrectedSlice(LiveSlice):
             if kind != HOLDS:
                 answers.add(policy, kind, time_stamp, offset, number, cells)
         for batch in self._batches.of(answers):
-            columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-            if operation == _DELETE:
-                columns[VERDICT] = pa.nulls(batch.num_rows, pa.bool_())
-            columns[OPERATION] = pa.repeat(operation, batch.num_rows)
-            columns[FINAL] = bounds.take(columns[NUMBER])
-            yield pa.RecordBatch.from_pydict(columns)
+            operations = np.full(batch.num_rows, operation)
+            finals = bounds.take(batch.column(NUMBER))
+            yield with_changes(batch, operations, finals, self._revision)
 
     def _bounds(self, horizon: int) -> list[int | None]:
         """For each policy, the time-stamp below which its answers are final, or None."""
@@ -206,14 +205,13 @@ class CorrectedSlice(LiveSlice):
     def _final(self, horizon: int) -> pa.RecordBatch:
         """What is final, of each policy."""
         bounds = self._bounds(horizon)
-        numbers = [number for number, bound in enumerate(bounds) if bound is not None]
-        return pa.RecordBatch.from_arrays(
-            [
-                pa.array(numbers, pa.int32()),
-                pa.array([bounds[number] for number in numbers], pa.int64()),
-            ],
-            [NUMBER, FINAL],
-        )
+        rows = [
+            {NUMBER: number, FINAL: bound, REVISION: self._revision}
+            for number, bound in enumerate(bounds)
+            if bound is not None
+        ]
+        types = [(NUMBER, pa.int32()), (FINAL, pa.int64()), (REVISION, pa.int64())]
+        return pa.RecordBatch.from_pylist(rows, pa.schema(types))
 
     def _next_wakeup(self, horizon: int) -> int | None:
         due = self._chunked.due
@@ -224,12 +222,7 @@ class CorrectedSlice(LiveSlice):
         return self._or_first_waiting(min(wakeups, default=None))
 
 
-def live_slice(
-    planned: SlicePlan,
-    settings: SliceSettings,
-    number: int,
-    state: SliceState | None = None,
-) -> LiveSlice:
+def live_slice(planned: SlicePlan, settings: SliceSettings, number: int) -> LiveSlice:
     """Return a slice that takes rows; the arguments are those of `LiveSlice`."""
     kind = LiveSlice if settings.lateness is None else CorrectedSlice
-    return kind(planned, settings, number, state)
+    return kind(planned, settings, number)

@@ -18,26 +18,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import pyarrow as pa
-from pyspark.sql import Row
 
 from mtlmon.errors import SnapshotError
-from mtlmon.spark.common.changelog import FINAL, REVISION
-from mtlmon.spark.common.slice_monitors import SLICE, SlicePlan
+from mtlmon.spark.common.slice_monitors import SlicePlan
 from mtlmon.spark.streaming.entries import Entry
-from mtlmon.spark.streaming.nodes import Host, Machine, Revived
+from mtlmon.spark.streaming.exchange import packed_rows
+from mtlmon.spark.streaming.nodes import Host, Machine
 from mtlmon.spark.streaming.slice_corrections import live_slice
 from mtlmon.spark.streaming.slice_records import (
+    SliceEntry,
     SliceFacts,
-    SliceRows,
-    SliceSnapshot,
     check_policy,
     check_state,
+    read_journal,
 )
-from mtlmon.spark.streaming.slice_rows import RECORDS, RESULTS, packed_rows
 from mtlmon.spark.streaming.slice_state import LiveSlice
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from mtlmon.spark.common.shared_bytes import SharedBytes
     from mtlmon.spark.common.slice_monitors import SliceSource
@@ -47,8 +45,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Moved", "SliceHost"]
 
-Parts: TypeAlias = "list[tuple[int, pa.RecordBatch]]"
-"""What slices report, each with the number of the slice."""
+Parts: TypeAlias = "list[pa.RecordBatch]"
+"""What slices report."""
 
 
 class Moved(NamedTuple):
@@ -106,7 +104,6 @@ class SliceHost(Host, Machine["LiveSlice | OldSlice", Parts]):
     """
 
     state_name = "slice"
-    results = RESULTS
 
     def __init__(
         self,
@@ -126,48 +123,48 @@ class SliceHost(Host, Machine["LiveSlice | OldSlice", Parts]):
         return self
 
     def begin(self, key: tuple[object, ...]) -> LiveSlice:
-        return self._live(_number(key))
+        if self._planned is None:
+            self._planned = SlicePlan(self._source)
+        return live_slice(self._planned, self._settings, _number(key))
 
     def replay(self, node: LiveSlice | OldSlice, entries: Sequence[Entry]) -> None:
         assert isinstance(node, LiveSlice)
-        later = [one for one in entries if not one.is_state]
-        if len(later) < len(entries):
-            node.restore(SliceSnapshot.of(entries[0]))
-        node.replay([SliceRows.of(one) for one in later])
+        node.replay(list(map(SliceEntry.of, entries)))
 
-    def revived(self, journal: Journal, sent: Sent) -> Revived[LiveSlice | OldSlice] | None:
+    def revived(
+        self, journal: Journal, sent: Sent
+    ) -> tuple[LiveSlice | OldSlice, bool | None] | None:
         number = _number(sent.key)
         held, unseen = journal.revive()
-        entries = [Entry.decoded(one) for one in unseen]
+        entries = read_journal(unseen)
         facts = None if held is None else held.facts
         if entries:
-            facts = SliceFacts.of(entries[-1])
+            facts = entries[-1].facts
         is_left = number >= self._source.slices
         if is_left and facts is None:
             return None
         if self._is_current(facts):
             if not isinstance(held, LiveSlice):
-                held = self._live(number)
-                entries = [Entry.decoded(one) for one in journal.all()]
-            self.replay(held, entries)
-            return Revived(held)
+                held = self.begin(sent.key)
+                entries = read_journal(journal.all())
+            held.replay(entries)
+            return held, None
         moved = self._checked(number, facts)
         if facts is not None and (is_left or not sent.blocks):
-            return Revived(OldSlice(facts, moved, bool(sent.blocks)), bool(sent.blocks))
-        return Revived(self._taken_over(moved, number, sent.batch), True)
+            return OldSlice(facts, moved, bool(sent.blocks)), bool(sent.blocks)
+        return self._taken_over(moved, number, sent.batch), True
 
     def update(self, node: LiveSlice | OldSlice, sent: Sent) -> tuple[Entry | None, Parts]:
         if isinstance(node, OldSlice):
             return self._wait(node, sent)
         later, found, late = node.visit(sent.blocks, sent.horizon, sent.batch)
-        return later.entry(), [(_number(sent.key), part) for part in (*found, *late)]
+        return later.entry(), [*found, *late]
 
     def snapshot(self, node: LiveSlice | OldSlice, horizon: int) -> Entry | None:
         return None if isinstance(node, OldSlice) else node.snapshot().entry()
 
-    def rows(self, sent: Sent, visit: Visit[Parts]) -> Iterator[Row]:
-        for number, part in visit.answers:
-            yield Row(**{SLICE: number, RECORDS: packed_rows(_revised(part, sent.batch))})
+    def results(self, sent: Sent, visit: Visit[Parts]) -> Iterable[bytes]:
+        return map(packed_rows, visit.answers)
 
     def _is_current(self, facts: SliceFacts | None) -> bool:
         """Whether a state is one of these slices, and not of those before them."""
@@ -207,13 +204,12 @@ class SliceHost(Host, Machine["LiveSlice | OldSlice", Parts]):
             return None, []
         horizon, moved = sent.horizon, old.moved
         old.facts = old.facts._replace(next_wakeup=horizon + 1)
-        parts = []
+        parts: Parts = []
         if _number(sent.key) == moved.first_woken and moved.planned == sent.batch:
             old.facts = old.facts._replace(emitted=horizon)
             for one in range(len(moved.states)):
-                found = self._moved_live(moved, one).pass_time(horizon)
-                parts += [(one, part) for part in found]
-        return SliceRows(old.facts, b"").entry(), parts
+                parts += self._moved_live(moved, one).pass_time(horizon, sent.batch)
+        return SliceEntry(old.facts, b"").entry(), parts
 
     def _taken_over(self, moved: Moved, number: int, batch: int) -> LiveSlice:
         """The slice that was moved, after the planned batch if that had no rows."""
@@ -223,22 +219,9 @@ class SliceHost(Host, Machine["LiveSlice | OldSlice", Parts]):
         return live
 
     def _moved_live(self, moved: Moved, number: int) -> LiveSlice:
-        live = self._live(number)
-        self.replay(live, [Entry.decoded(moved.states[number].value)])
+        live = self.begin((number,))
+        live.replay(read_journal([moved.states[number].value]))
         return live
-
-    def _live(self, number: int) -> LiveSlice:
-        if self._planned is None:
-            self._planned = SlicePlan(self._source)
-        return live_slice(self._planned, self._settings, number)
-
-
-def _revised(part: pa.RecordBatch, batch: int) -> pa.RecordBatch:
-    """Give changes the number of the batch as their revision; other rows stay as they are."""
-    if FINAL not in part.schema.names:
-        return part
-    revisions = pa.repeat(pa.scalar(batch, pa.int64()), part.num_rows)
-    return part.append_column(REVISION, revisions)
 
 
 def _number(key: tuple[object, ...]) -> int:

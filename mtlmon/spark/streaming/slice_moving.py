@@ -20,15 +20,15 @@ from mtlmon.errors import SnapshotError
 from mtlmon.relational.native import RelationalEngine, Timeline, forget_texts
 from mtlmon.relational.slicing.moving import move
 from mtlmon.spark.common.slice_monitors import SLICE, SliceMonitor, SlicePlan
+from mtlmon.spark.streaming.exchange import packed_rows
 from mtlmon.spark.streaming.slice_corrections import live_slice
-from mtlmon.spark.streaming.slice_records import SliceFacts, SliceSettings, SliceSnapshot
-from mtlmon.spark.streaming.slice_rows import FIRST, packed_rows
+from mtlmon.spark.streaming.slice_records import SliceEntry, SliceFacts, SliceSettings
+from mtlmon.spark.streaming.slice_rows import FIRST
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from mtlmon.spark.common.slice_monitors import SliceSource
-    from mtlmon.spark.streaming.slice_records import SliceState
     from mtlmon.spark.streaming.slice_state import Aligned
 
 __all__ = ["moved_states", "split_copies"]
@@ -37,29 +37,30 @@ __all__ = ["moved_states", "split_copies"]
 def moved_states(
     old: SliceSource,
     new: SliceSource,
-    states: Sequence[SliceState],
+    states: Sequence[Sequence[SliceEntry]],
     split: Callable[[pa.Table], Mapping[int, pa.Table]],
-) -> list[SliceSnapshot]:
+) -> list[SliceEntry]:
     """Return the states of new slices, of the next generation.
 
     Args:
         old: how rows were sliced.
         new: how they are sliced from now on.
-        states: the states of the old slices.
+        states: the journals of the old slices.
         split: returns the copies of rows of atoms that go to each new slice.
 
     Raises:
         SnapshotError: the states do not fit each other.
         LimitError: a slice would remember too much.
     """
-    known = [one.facts for one in states]
+    known = [one[-1].facts for one in states]
     horizon = max(max(one.horizon, one.emitted or 0) for one in known)
     lateness = known[0].lateness
     settings = SliceSettings.of(old, lateness)
     before, after = SlicePlan(old), SlicePlan(new)
     aligned = []
     for number, state in enumerate(states):
-        one = live_slice(before, settings, number, state)
+        one = live_slice(before, settings, number)
+        one.replay(state)
         if known[number].horizon < horizon:
             # nothing is due, unless it has been told
             one.pass_time(horizon)
@@ -78,11 +79,8 @@ def moved_states(
         slicing=settings.slicing,
     )
     return [
-        SliceSnapshot(
-            facts,
-            settings.record if number == 0 else b"",
-            snapshot,
-            waiting.get(number, b""),
+        SliceEntry(
+            facts, waiting.get(number, b""), snapshot, settings.record if number == 0 else b""
         )
         for number, snapshot in enumerate(_moved_snapshots(before, after, aligned))
     ]

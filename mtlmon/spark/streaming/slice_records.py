@@ -7,7 +7,6 @@ the journal is one of the present query.
 from __future__ import annotations
 
 import json
-import struct
 from hashlib import blake2b
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -22,21 +21,15 @@ if TYPE_CHECKING:
     from mtlmon.spark.common.slice_monitors import SliceSource
 
 __all__ = [
+    "SliceEntry",
     "SliceFacts",
-    "SliceRows",
     "SliceSettings",
-    "SliceSnapshot",
-    "SliceState",
     "check_policy",
     "check_state",
+    "read_journal",
 ]
 
 _DIGEST_BYTES = 16
-# generation, number of slices, batch, horizon, next wake-up, what has been told and the
-# lateness (-1: none), digests of the policy and of the slicing
-_FACTS = struct.Struct(f"<IIqQqqq{_DIGEST_BYTES}s{_DIGEST_BYTES}s")
-_NONE = -1
-_PARTS = 3
 
 
 class SliceSettings(NamedTuple):
@@ -49,8 +42,8 @@ class SliceSettings(NamedTuple):
         lateness: how far below the horizon rows are taken in; None if they correct nothing.
     """
 
-    policy: bytes
-    slicing: bytes
+    policy: str
+    slicing: str
     record: bytes
     lateness: int | None = None
 
@@ -69,8 +62,8 @@ class SliceSettings(NamedTuple):
             relation_texts(events),
         )
         return cls(
-            blake2b(repr(known).encode(), digest_size=_DIGEST_BYTES).digest(),
-            slicing.digest(),
+            blake2b(repr(known).encode(), digest_size=_DIGEST_BYTES).hexdigest(),
+            slicing.digest().hex(),
             json.dumps(record_of(slicing)).encode(),
             lateness,
         )
@@ -100,124 +93,56 @@ class SliceFacts(NamedTuple):
     next_wakeup: int | None
     emitted: int | None
     lateness: int | None
-    policy: bytes
-    slicing: bytes
-
-    def encoded(self) -> bytes:
-        """Return the facts as bytes."""
-        return _FACTS.pack(
-            self.generation,
-            self.slices,
-            self.batch,
-            self.horizon,
-            _NONE if self.next_wakeup is None else self.next_wakeup,
-            _NONE if self.emitted is None else self.emitted,
-            _NONE if self.lateness is None else self.lateness,
-            self.policy,
-            self.slicing,
-        )
-
-    @classmethod
-    def of(cls, entry: Entry) -> SliceFacts:
-        """Decode the facts of an entry.
-
-        Raises:
-            SnapshotError: it is not the entry of a slice.
-        """
-        if len(entry.settings) != _FACTS.size:
-            raise SnapshotError(DAMAGED)
-        generation, slices, batch, horizon, *numbers, policy, slicing = _FACTS.unpack(
-            entry.settings
-        )
-        wakeup, emitted, lateness = (None if one == _NONE else one for one in numbers)
-        return cls(generation, slices, batch, horizon, wakeup, emitted, lateness, policy, slicing)
+    policy: str
+    slicing: str
 
 
-class SliceSnapshot(NamedTuple):
-    """The first entry.
-
-    Attributes:
-        facts: what is known of the slice.
-        record: `SliceSettings.record`; empty if this is not the first slice.
-        engine: the snapshot of the engine.
-        waiting: the rows that the engine has not taken in, packed; empty if there are none. They
-            wait, or others may still come before them.
-    """
-
-    facts: SliceFacts
-    record: bytes
-    engine: bytes
-    waiting: bytes
-
-    def entry(self) -> Entry:
-        """Return the entry of the journal."""
-        parts = (self.record, self.engine, self.waiting)
-        return Entry(True, self.facts.horizon, self.facts.encoded(), parts)
-
-    @classmethod
-    def of(cls, entry: Entry) -> SliceSnapshot:
-        """Decode an entry.
-
-        Raises:
-            SnapshotError: it is not such an entry.
-        """
-        if not entry.is_state or len(entry.parts) != _PARTS:
-            raise SnapshotError(DAMAGED)
-        return cls(SliceFacts.of(entry), *entry.parts)
-
-
-class SliceRows(NamedTuple):
-    """A later entry.
+class SliceEntry(NamedTuple):
+    """An entry of the journal.
 
     Attributes:
         facts: what is known of the slice from then on.
-        rows: the rows of a batch that were not late, packed; empty if there were none.
+        rows: rows, packed; empty if there are none. Those of a batch that were not late; in the
+            first entry, those that the engine has not taken in: they wait, or others may still come
+            before them.
+        engine: the snapshot of the engine, in the first entry; else None.
+        record: in that of the first slice, `SliceSettings.record`; else empty.
     """
 
     facts: SliceFacts
     rows: bytes
+    engine: bytes | None = None
+    record: bytes = b""
 
     def entry(self) -> Entry:
-        """Return the entry of the journal."""
-        return Entry(False, self.facts.horizon, self.facts.encoded(), [self.rows])
+        """Return it as any journal has it."""
+        more = [] if self.engine is None else [self.engine, self.record]
+        settings = json.dumps(self.facts).encode()
+        return Entry(bool(more), self.facts.horizon, settings, [self.rows, *more])
 
     @classmethod
-    def of(cls, entry: Entry) -> SliceRows:
+    def of(cls, entry: Entry) -> SliceEntry:
         """Decode an entry.
 
         Raises:
-            SnapshotError: it is not such an entry.
+            SnapshotError: it is not the entry of a slice.
         """
-        if entry.is_state or len(entry.parts) != 1:
+        try:
+            found = cls(SliceFacts(*json.loads(entry.settings)), *entry.parts)
+        except (ValueError, TypeError):
+            raise SnapshotError(DAMAGED) from None
+        if entry.is_state == (found.engine is None):
             raise SnapshotError(DAMAGED)
-        return cls(SliceFacts.of(entry), entry.parts[0])
+        return found
 
 
-class SliceState(NamedTuple):
-    """The journal of a slice.
+def read_journal(entries: Sequence[bytes]) -> list[SliceEntry]:
+    """Decode entries of a journal.
 
-    Attributes:
-        snapshot: the first entry.
-        later: the later ones.
+    Raises:
+        SnapshotError: they are damaged, or not of this version.
     """
-
-    snapshot: SliceSnapshot
-    later: Sequence[SliceRows]
-
-    @property
-    def facts(self) -> SliceFacts:
-        """What is known of the slice."""
-        return self.later[-1].facts if self.later else self.snapshot.facts
-
-    @classmethod
-    def decoded(cls, entries: Sequence[bytes]) -> SliceState:
-        """Decode a journal, which is not empty.
-
-        Raises:
-            SnapshotError: the entries are not of this version.
-        """
-        first, *others = map(Entry.decoded, entries)
-        return cls(SliceSnapshot.of(first), [SliceRows.of(one) for one in others])
+    return [SliceEntry.of(Entry.decoded(one)) for one in entries]
 
 
 def check_policy(facts: SliceFacts, settings: SliceSettings) -> None:

@@ -20,18 +20,19 @@ import pyarrow as pa
 
 from mtlmon.spark.common.atom_rows import ATOM, END, TIME
 from mtlmon.spark.common.slice_monitors import SliceMonitor
+from mtlmon.spark.streaming.exchange import packed_rows, unpacked_rows
 from mtlmon.spark.streaming.lateness import Admission
-from mtlmon.spark.streaming.slice_records import SliceFacts, SliceRows, SliceSnapshot
-from mtlmon.spark.streaming.slice_rows import FIRST, packed_rows, unpacked_rows
+from mtlmon.spark.streaming.slice_records import SliceEntry, SliceFacts
+from mtlmon.spark.streaming.slice_rows import FIRST
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mtlmon.relational.native import RelationalEngine
     from mtlmon.spark.common.slice_monitors import SlicePlan
-    from mtlmon.spark.streaming.slice_records import SliceSettings, SliceState
+    from mtlmon.spark.streaming.slice_records import SliceSettings
 
-__all__ = ["Aligned", "LiveSlice", "one_batch"]
+__all__ = ["Aligned", "LiveSlice"]
 
 
 class Aligned(NamedTuple):
@@ -53,10 +54,6 @@ class LiveSlice:
         planned: what is known of the slices.
         settings: those of the slices.
         number: the number of the slice.
-        state: where it goes on from; None if it begins.
-
-    Raises:
-        SnapshotError: the state is damaged.
 
     Attributes:
         facts: what is known of the slice; None until it has been visited.
@@ -68,7 +65,6 @@ class LiveSlice:
         planned: SlicePlan,
         settings: SliceSettings,
         number: int,
-        state: SliceState | None = None,
     ) -> None:
         self.facts: SliceFacts | None = None
         self._planned = planned
@@ -77,28 +73,16 @@ class LiveSlice:
         self._admission = Admission(settings.lateness)
         self.waiting: pa.Table | None = None
         self._begin()
-        if state is not None:
-            self.restore(state.snapshot)
-            self.replay(state.later)
 
     def _begin(self) -> None:
         """Make what monitors rows."""
         self._monitor = SliceMonitor(self._planned, self._number)
 
-    def restore(self, snapshot: SliceSnapshot) -> None:
-        """Go on from a snapshot.
-
-        Raises:
-            SnapshotError: it is damaged.
-        """
-        self.facts = snapshot.facts
-        self._restore(snapshot)
-
-    def _restore(self, snapshot: SliceSnapshot) -> None:
-        """Go on from a snapshot."""
-        self._monitor.engine.restore(snapshot.engine)
-        if snapshot.waiting:
-            self.waiting = unpacked_rows(snapshot.waiting)
+    def _restore(self, first: SliceEntry) -> None:
+        """Go on from the first entry of a journal."""
+        assert first.engine is not None
+        self._monitor.engine.restore(first.engine)
+        self.waiting = unpacked_rows(first.rows) if first.rows else None
 
     def aligned(self) -> Aligned:
         """Return what it remembers, at a time that is the same for all slices of one horizon.
@@ -119,20 +103,27 @@ class LiveSlice:
         waiting = 0 if self.waiting is None else self.waiting.nbytes
         return int(engine.held_bytes + engine.texts.held_bytes + waiting)
 
-    def replay(self, later: Sequence[SliceRows]) -> None:
-        """Take what has been taken and reported already.
+    def replay(self, entries: Sequence[SliceEntry]) -> None:
+        """Take entries of the journal, whose answers have been given.
 
         As rows wait for their time-stamp to be passed, it is the same whether they come batch by
         batch or at once.
+
+        Raises:
+            SnapshotError: they are damaged.
         """
+        later = [one for one in entries if one.engine is None]
+        if len(later) < len(entries):
+            self._restore(entries[0])
         if later:
             rows = [unpacked_rows(one.rows) for one in later if one.rows]
             self._take(rows, later[-1].facts.horizon)
-            self.facts = later[-1].facts
+        if entries:
+            self.facts = entries[-1].facts
 
     def visit(
         self, blocks: Sequence[bytes], horizon: int, batch: int
-    ) -> tuple[SliceRows, list[pa.RecordBatch], list[pa.RecordBatch]]:
+    ) -> tuple[SliceEntry, list[pa.RecordBatch], list[pa.RecordBatch]]:
         """Take the rows of a batch, and the time up to a horizon.
 
         Args:
@@ -153,10 +144,9 @@ class LiveSlice:
             is_late = table.column(TIME).to_numpy() < admitted_from
             if is_late.any():
                 said = is_late & table.column(FIRST).to_numpy() & (atoms >= 0)
-                late += table.filter(pa.array(said)).to_batches()
+                late += table.filter(pa.array(said)).select([TIME, ATOM]).to_batches()
             on_time.append(table.filter(pa.array(~is_late & (atoms != END))))
-        new = one_batch(on_time)
-        found = self._take([] if new is None else [pa.Table.from_batches([new])], horizon)
+        found = self._take(on_time, horizon)
         self.facts = SliceFacts(
             0 if before is None else before.generation,
             self._planned.slices,
@@ -168,26 +158,22 @@ class LiveSlice:
             self._settings.policy,
             self._settings.slicing,
         )
-        return SliceRows(self.facts, b"" if new is None else packed_rows(new)), found, late
+        return SliceEntry(self.facts, _packed(on_time)), found, late
 
-    def pass_time(self, horizon: int) -> list[pa.RecordBatch]:
+    def pass_time(self, horizon: int, batch: int = 0) -> list[pa.RecordBatch]:
         """Let time pass in a slice that has been visited; return the valuations that it reports."""
-        assert self.facts is not None
-        _, found, _ = self.visit((), horizon, self.facts.batch)
+        _, found, _ = self.visit((), horizon, batch)
         return found
 
-    def snapshot(self) -> SliceSnapshot:
+    def snapshot(self) -> SliceEntry:
         """Return the state of a slice that has been visited."""
         return self._snapshot(self._monitor.engine.snapshot(), self.waiting)
 
-    def _snapshot(self, engine: bytes, rows: pa.Table | None) -> SliceSnapshot:
+    def _snapshot(self, engine: bytes, rows: pa.Table | None) -> SliceEntry:
         assert self.facts is not None
-        waiting = None if rows is None else one_batch([rows])
-        return SliceSnapshot(
-            self.facts,
-            self._settings.record if self._number == 0 else b"",
-            engine,
-            b"" if waiting is None else packed_rows(waiting),
+        packed = _packed([] if rows is None else [rows])
+        return SliceEntry(
+            self.facts, packed, engine, self._settings.record if self._number == 0 else b""
         )
 
     def _take(self, tables: Sequence[pa.Table], horizon: int) -> list[pa.RecordBatch]:
@@ -198,14 +184,16 @@ class LiveSlice:
         """Take rows; return those below a horizon in the order of time, the others wait."""
         if self.waiting is not None:
             tables = [self.waiting, *tables]
-        rows = pa.concat_tables(tables) if tables else None
-        due, self.waiting = None, None
-        if rows is not None and rows.num_rows:
+        self.waiting = None
+        if sum(table.num_rows for table in tables):
+            rows = pa.concat_tables(tables)
             is_due = rows.column(TIME).to_numpy() < horizon
             if not is_due.all():
                 self.waiting = rows.filter(pa.array(~is_due))
-            due = one_batch([rows.filter(pa.array(is_due)).sort_by(TIME)])
-        return _nothing(self._planned) if due is None else due
+            if is_due.any():
+                due = rows.filter(pa.array(is_due)).sort_by(TIME)
+                return due.combine_chunks().to_batches()[0]
+        return pa.RecordBatch.from_pylist([], self._planned.columns.schema)
 
     def _next_wakeup(self, horizon: int) -> int | None:
         return self._or_first_waiting(self._monitor.next_wakeup(horizon))
@@ -218,15 +206,8 @@ class LiveSlice:
         return least if wakeup is None else min(wakeup, least)
 
 
-def one_batch(tables: Sequence[pa.Table]) -> pa.RecordBatch | None:
-    """Return all rows as one batch, or None if there are none."""
-    rows = pa.concat_tables(tables) if tables else None
-    if rows is None or not rows.num_rows:
-        return None
-    (batch,) = rows.combine_chunks().to_batches()
-    return batch
-
-
-def _nothing(planned: SlicePlan) -> pa.RecordBatch:
-    schema = planned.columns.schema
-    return pa.RecordBatch.from_arrays([pa.array([], one.type) for one in schema], schema=schema)
+def _packed(tables: Sequence[pa.Table]) -> bytes:
+    """Rows, packed; empty if there are none."""
+    if not sum(table.num_rows for table in tables):
+        return b""
+    return packed_rows(pa.concat_tables(tables).combine_chunks().to_batches()[0])
