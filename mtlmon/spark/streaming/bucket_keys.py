@@ -21,19 +21,16 @@ __all__ = ["NO_STREAM", "BucketKeys"]
 NO_STREAM = 2**32 - 1
 """Takes the place of the number of a stream where a key has none."""
 
-_NEW = np.array(
-    [(NEVER, 0, b"", NO_STREAM, NO_STREAM, b"", 0, NEVER)],
-    [
-        ("next_wakeup", np.int64),
-        ("settled_from", np.int64),
-        ("streams", np.object_),
-        ("base", np.uint32),
-        ("present", np.uint32),
-        ("present_streams", np.object_),
-        ("judged_to", np.int64),
-        ("oldest", np.int64),
-    ],
-)
+_NEW = {
+    "next_wakeup": np.array([NEVER]),
+    "settled_from": np.array([0]),
+    "streams": np.array([b""], np.object_),
+    "base": np.array([NO_STREAM], np.uint32),
+    "present": np.array([NO_STREAM], np.uint32),
+    "present_streams": np.array([b""], np.object_),
+    "judged_to": np.array([0]),
+    "oldest": np.array([NEVER]),
+}
 
 
 class BucketKeys:
@@ -52,16 +49,17 @@ class BucketKeys:
     def __init__(self, types: pa.Schema) -> None:
         self._table = KeyTable(len(types))
         self._columns = [pa.array([], kind) for kind in types.types]
-        self.facts = _NEW[:0]
+        self.facts = {name: new[:0] for name, new in _NEW.items()}
 
     def __len__(self) -> int:
-        return len(self.facts)
+        return len(self.facts["base"])
 
     @property
     def held_bytes(self) -> int:
         """The bytes that they take, about."""
         columns = sum(column.nbytes for column in self._columns)
-        return int(self._table.held_bytes + columns + self.facts.nbytes)
+        facts = sum(own.nbytes for own in self.facts.values())
+        return int(self._table.held_bytes + columns + facts)
 
     def add(self, columns: Sequence[pa.Array]) -> NDArray[np.int64]:
         """Return the numbers of the keys of some rows; new keys get the next ones."""
@@ -79,7 +77,10 @@ class BucketKeys:
                 pa.concat_arrays([known, column.take(pa.array(rows))])
                 for known, column in zip(self._columns, columns, strict=True)
             ]
-            self.facts = np.append(self.facts, np.repeat(_NEW, count))
+            self.facts = {
+                name: np.append(own, np.repeat(_NEW[name], count))
+                for name, own in self.facts.items()
+            }
         return numbers
 
     def find(self, columns: Sequence[pa.Array]) -> NDArray[np.uint32]:
@@ -101,4 +102,4 @@ class BucketKeys:
         self._table.keep(numbers.tobytes())
         kept = np.flatnonzero(is_kept)
         self._columns = self.columns_of(kept)
-        self.facts = self.facts[kept]
+        self.facts = {name: own[kept] for name, own in self.facts.items()}

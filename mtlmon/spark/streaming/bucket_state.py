@@ -450,5 +450,7 @@ def _owned(
     messages: list[str | None] | None = None,
 ) -> OwnedRecords:
     """Records of the keys with some numbers."""
-    owners, places = np.unique(numbers, return_inverse=True)
-    return OwnedRecords(keys.columns_of(owners), places.astype(np.uint32), records, messages)
+    is_owner = np.zeros(len(keys), np.bool_)
+    is_owner[numbers] = True
+    places = (np.cumsum(is_owner) - 1)[numbers].astype(np.uint32)
+    return OwnedRecords(keys.columns_of(np.flatnonzero(is_owner)), places, records, messages)

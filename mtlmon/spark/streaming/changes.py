@@ -59,11 +59,10 @@ def differences(
         np.array_equal(before.records[name], after.records[name]) for name in _FIELDS
     ):
         return first_verdicts(before.records[:0]), before.keys[:0]
-    owners = np.concatenate([before.keys, after.keys])
-    records = np.concatenate([before.records, after.records], dtype=verdict_type())
+    every = before.together([before, after])
     # stable, so what was before comes first
-    order = np.lexsort((records["offset"], records["time_stamp"], owners))
-    owners, records, is_after = owners[order], records[order], order >= len(before.keys)
+    order = np.lexsort((every.records["offset"], every.records["time_stamp"], every.keys))
+    (records, owners), is_after = every.take(order), order >= len(before.keys)
     # two that stand side by side are about one time-point
     is_pair = is_after[1:] & ~is_after[:-1] & (owners[1:] == owners[:-1])
     for name in ("time_stamp", "offset"):
@@ -74,7 +73,7 @@ def differences(
         is_pair &= records[name][1:] == records[name][:-1]
     is_same[1:] = is_pair
     kept = np.flatnonzero(~is_former & ~is_same)
-    changes = first_verdicts(records[kept])
+    changes = first_verdicts(records.take(kept))
     is_updated, is_deleted = has_former[kept], ~is_after[kept]
     changes["former"][is_updated] = records["kind"][kept[is_updated] - 1]
     changes["operation"][is_updated] = UPDATED
