@@ -70,6 +70,6 @@ class Companions:
         return [
             None
             if number is None
-            else Triggered(counts[number], one.false, is_own, self.policies[number].formula)
+            else Triggered(counts[number], one.false, is_own, None, self.policies[number].formula)
             for number, is_own, one in zip(self.numbers, self.are_own, policies, strict=True)
         ]

@@ -55,15 +55,15 @@ class Triggered(NamedTuple):
         violated: how many time-points, or valuations, have violated the policy.
         is_own: whether only those that have matched can violate the policy; otherwise operators
             such as ALWAYS are around the implication.
-        left: the left side.
         has_variables: for a policy with variables, whether the left side has some; else None.
+        left: the left side.
     """
 
     times: int
     violated: int
     is_own: bool
+    has_variables: bool | None
     left: Formula | str
-    has_variables: bool | None = None
 
     @property
     def share(self) -> float | None:

@@ -33,7 +33,7 @@ def matched_by_policy(engine: Counting) -> dict[int, Triggered]:
     """Return how often the left side of each policy was matched, by its number."""
     counts = engine.counted_valuations
     return {
-        one.policy: Triggered(*counts[one.policy], one.is_own, one.written, one.has_variables)
+        one.policy: Triggered(*counts[one.policy], one.is_own, one.has_variables, one.written)
         for one in engine.plan.counted
     }
 
