@@ -99,6 +99,26 @@ def test_an_import_without_native_modules_says_what_to_do(
         assert advice in last
 
 
+def test_what_another_package_lacks_is_told_as_it_is() -> None:
+    code = (
+        "import sys; sys.modules['mtlmon._core'] = None\n"
+        "import importlib.abc\n"
+        "class Missing(importlib.abc.MetaPathFinder):\n"
+        "    def find_spec(self, name, path, target=None):\n"
+        "        if name == 'mtlmon._core': raise ModuleNotFoundError('no more', name=MISSING)\n"
+        "del sys.modules['mtlmon._core']; sys.meta_path.insert(0, Missing())\n"
+        "import mtlmon\n"
+    )
+    for missing in ("dd.autoref", None):
+        done = subprocess.run(
+            [sys.executable, "-c", f"MISSING = {missing!r}\n{code}"],
+            capture_output=True,
+            check=False,
+            text=True,
+        )
+        assert done.stderr.splitlines()[-1] == "ModuleNotFoundError: no more"
+
+
 def test_types_are_installed() -> None:
     files = {entry.name for entry in importlib.resources.files("mtlmon").iterdir()}
     assert "py.typed" in files

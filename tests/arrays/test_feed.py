@@ -342,6 +342,15 @@ def test_time_stamps_that_decrease_anywhere(count: int, step: int) -> None:
         assert f"{place + 5} at index {place} is below {place + 6}" in str(caught.value)
 
 
+def test_time_stamps_that_decrease_from_batch_to_batch() -> None:
+    table = pyarrow.concat_tables(TABLE.slice(place, 1) for place in (0, 2, 1))
+    assert table["time_stamp"].num_chunks == 3
+    monitor = Monitor("p")
+    with pytest.raises(TimeStampError, match="at index 2 is below"):
+        monitor.feed(table)
+    assert monitor.counters == Monitor("p").counters
+
+
 @pytest.mark.parametrize("case", BAD)
 def test_bad_batches_leave_the_monitor_as_it_was(case: str) -> None:
     arguments, options, kind, message, index = BAD[case]

@@ -208,6 +208,8 @@ def test_replays_end_where_the_state_is_what_it_was() -> None:
     counters = history.counters
     assert (counters["replays"], counters["early_stops"]) == (1, 1)
     assert counters["replayed_events"] < 60
+    # the chunk that the event is in, and the one behind it, which begins with another state
+    assert counters["replayed_chunks"] == 1
 
 
 def test_what_is_final_is_forgotten() -> None:

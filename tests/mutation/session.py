@@ -169,6 +169,9 @@ class Testing(_Session):
             os.environ[CHOSEN] = str(number)
             if STATE in sys.modules:
                 sys.modules[STATE].chosen.value = number
+            if forking := sys.modules.get("tests.forking"):
+                # a server that was started while tests were collected has no mutant
+                forking.command_server.cache_clear()
             if items:
                 # nothing of other mutants is in its way, and nothing of it stays
                 items[0].config._tmp_path_factory._basetemp = directory  # type: ignore[attr-defined]

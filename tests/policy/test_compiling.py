@@ -107,6 +107,8 @@ def test_integers_and_floats_are_compared_exactly() -> None:
     assert _holds("i > f", i=[big + 1, big + 1], f=[float(big), float(big + 2)]) == [True, False]
     assert _holds("i = f", i=[2**63 - 1], f=[2.0**63]) == [False]
     assert _holds("i < f", i=[2**63 - 1], f=[2.0**63]) == [True]
+    assert _holds("i < f", i=[2**63 - 1], f=[1.5 * 2.0**62]) == [False]
+    assert _holds("i > f", i=[-(2**63)], f=[-1.5 * 2.0**62]) == [False]
     assert _holds("f < 9007199254740993", f=[float(big)]) == [True]
     assert _holds("i <= 9007199254740992.5", i=[big, big + 1]) == [True, False]
     assert _holds("i < 1e300 and i > -1e300", i=[1, 2**63 - 1]) == [True, True]

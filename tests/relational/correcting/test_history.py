@@ -117,8 +117,9 @@ def test_what_is_refused() -> None:
         history.push([approved(1, "f")], ids=["a"])
     with pytest.raises(EventError, match="2 ids for 1 events"):
         history.push([approved(1, "f")], ids=["a", "b"])
-    with pytest.raises(TimeStampError):
-        history.push([approved(-1, "f")])
+    for time_stamp in (-1, True, 2**63):
+        with pytest.raises(TimeStampError, match=f"{time_stamp} is not between 0"):
+            history.push([approved(time_stamp, "f")])
     with pytest.raises(TypeError):
         history.push([approved(1, "f"), (2, {"approve": [(1,)]})])
     assert history.push([]).lines == []
