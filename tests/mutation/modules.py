@@ -7,7 +7,7 @@ or a folder of Python files. Its name is its path below the package, without a s
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -45,6 +45,21 @@ class Module:
             make_mutant(source, text, operator, mutated)
             for source, text in self.originals.items()
             for operator, mutated in mutants(text)
+        ]
+
+    def mutants_of(self, lines: Collection[str]) -> list[Mutant]:
+        """Those of lines that are among some, which may be several lines each."""
+        if self.is_native:
+            return self.mutants
+        from tests.mutation.python import mutant, places
+
+        return [
+            make_mutant(source, text, *made)
+            for source, text in self.originals.items()
+            for place in places(text)
+            if any(place.line in one for one in lines)
+            and (made := mutant(text, place)) is not None
+            and made[1] != text
         ]
 
     def shuffled(self, seed: str) -> Iterator[Mutant]:

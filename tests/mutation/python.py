@@ -73,11 +73,13 @@ class _Place(NamedTuple):
     """What an operator can change: by its number among all of them in a text.
 
     told: the operator, the line with those near to it, and which place in the line.
+    line: the line alone, without indentation.
     """
 
     operator: Operator
     number: int
     told: str
+    line: str
 
 
 class _Counting(Visitor):  # type: ignore[misc]
@@ -94,7 +96,8 @@ class _Counting(Visitor):  # type: ignore[misc]
             for which, _ in enumerate(operator.mutation_positions(node)):
                 if not (_is_annotation(node) or _is_for_types(node)):
                     told = f"{type(operator).__name__} {which} {self._place(node)}"
-                    self.places.append(_Place(operator, self._counts[at], told))
+                    line = self._lines[node.start_pos[0] - 1].strip()
+                    self.places.append(_Place(operator, self._counts[at], told, line))
                 self._counts[at] += 1
         return node
 

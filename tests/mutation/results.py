@@ -131,10 +131,10 @@ class Equivalents:
     def of(self, module: Module) -> set[str]:
         """Those of a module. An entry that fits no mutant of it any more is an error."""
         found: set[str] = set()
-        for entry in self._entries:
-            if entry["module"] != module.name:
-                continue
-            fitting = {one.identity for one in module.mutants if _fits(entry, module, one)}
+        own = [entry for entry in self._entries if entry["module"] == module.name]
+        mutants = module.mutants_of([entry["before"] for entry in own])
+        for entry in own:
+            fitting = {one.identity for one in mutants if _fits(entry, module, one)}
             if not fitting:
                 raise SystemExit(
                     f"equivalent.toml: no mutant of {module.name} is "
