@@ -192,6 +192,10 @@ PUBLIC = public_options(["mtlmon.spark"], {}, NO_OPTIONS)
 WITHOUT: dict[tuple[int, str], str] = {}
 
 
+def test_counts_show_themselves() -> None:
+    assert repr(RowCounts()) == "RowCounts(ties=0, skipped=0)"
+
+
 @pytest.mark.parametrize(("function", "option"), PUBLIC, ids=[".".join(one) for one in PUBLIC])
 def test_an_option_is_obeyed_or_refused(
     function: str, option: str, spark: SparkSession, tmp_path: Path

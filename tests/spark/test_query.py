@@ -114,6 +114,8 @@ def test_times_and_a_frame_without_rows(spark: SparkSession) -> None:
 
 def test_what_is_refused(spark: SparkSession, rules: Path) -> None:
     df = spark.createDataFrame(log_of(1)[:3], SCHEMA)
+    with pytest.raises(MtlmonError, match="name a relation of the policy file"):
+        query(df, rules)
     with pytest.raises(MtlmonError, match="limits does not read the rows of the log: use mtlmon"):
         query(df, rules, "limits")
     with pytest.raises(MtlmonError, match="there is no relation slw; did you mean 'slow'"):
