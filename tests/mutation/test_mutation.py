@@ -246,7 +246,8 @@ def test_what_becomes_of_mutants(tmp_path: Path) -> None:
     (tmp_path / "package" / f"{STATE}.py").write_text(state_of(len(mutants)))
     tests = tmp_path / "test_sample.py"
     tests.write_text(TESTS)
-    recording = record(tmp_path, [str(tests)], len(mutants), 2)
+    arguments = [f"--rootdir={tmp_path}", str(tests)]
+    recording = record(tmp_path, arguments, len(mutants), 2)
     log = (tmp_path / "log").read_text()
     name = "test_sample.py::test_"
     assert recording.failing == [f"{name}that_fails_anyway"], log
@@ -262,7 +263,7 @@ def test_what_becomes_of_mutants(tmp_path: Path) -> None:
         }
         for number in mutants
     }
-    found = {one["number"]: one for one in outcomes(tmp_path, [str(tests)], asked, 2)}
+    found = {one["number"]: one for one in outcomes(tmp_path, arguments, asked, 2)}
     for number, (_, outcome, by) in enumerate(expected, 1):
         assert found[number]["outcome"] == outcome, (tmp_path / "log").read_text()
         assert found[number]["by"].endswith(by)
