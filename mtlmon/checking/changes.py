@@ -13,7 +13,7 @@ from mtlmon.text.byte_writer import ByteWriter
 from mtlmon.verdicts.arrays import EQUIVALENT, FALSE, TRUE, verdict_type
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -125,6 +125,7 @@ class ChangeLines:
         times: writes times in place of time-stamps; None for time-stamps.
         origins: finds the rows of verdicts, which are written behind them as `TAB file:row`; None
             to write none.
+        answers: returns the lines of answers with values; None if there are none.
     """
 
     def __init__(
@@ -134,6 +135,7 @@ class ChangeLines:
         selection: str,
         times: LineTimes | None = None,
         origins: LateOrigins | None = None,
+        answers: Callable[[ChangedAnswers], bytes] | None = None,
     ) -> None:
         self.writer = ByteWriter()
         self._lines = TextOutput(names, keys, origins, times)
@@ -142,10 +144,7 @@ class ChangeLines:
         self._times = times
         self._origins = origins
         self._selection = selection
-
-    def answers(self, row: ChangedAnswers) -> bytes:
-        """Return the lines of answers with values; this class has none."""
-        raise NotImplementedError
+        self._answers = answers
 
     def put(self, rows: Sequence[Change]) -> None:
         """Write changes and bounds."""
@@ -155,7 +154,8 @@ class ChangeLines:
                     self._write_bound(row)
                 continue
             if isinstance(row, ChangedAnswers):
-                self.writer.write(self.answers(row))
+                assert self._answers is not None
+                self.writer.write(self._answers(row))
                 continue
             changes = row._replace(records=selected(row.records, self._selection))
             if len(changes.records):

@@ -127,11 +127,6 @@ class ValuationCheck:
                 self._kept = None
         return self._history
 
-    @property
-    def key_points(self) -> PointHistory | None:
-        """What names time-points among those of their key; None if no policy has one."""
-        return None if self.history.names is None else self.history
-
     def feed(self, batch: EventBatch, refused: NDArray[np.bool_]) -> Iterator[None]:
         """Check the next events, and mark those that come too late."""
         history = self.history

@@ -75,15 +75,15 @@ class RowFiles:
         """Return the numbers of several files."""
         return [self.number_of(file) for file in files]
 
-    def of(self, origins: Origins) -> NDArray[np.uint32]:
-        """Return the number of the file of each row."""
+    def of(self, origins: Origins, first: int = 0, end: int | None = None) -> NDArray[np.uint32]:
+        """Return the number of the file of each row, or of those from `first` to `end`."""
         # PERF: text logs need no numpy, unless their rows are wanted
         import numpy as np
 
         numbers = np.array(self.numbers_of(origins.files), np.uint32)
         if origins.file_of is None:
-            return np.repeat(numbers[:1], len(origins.rows))
-        found: NDArray[np.uint32] = numbers[origins.file_of]
+            return np.repeat(numbers[:1], len(origins.rows[first:end]))
+        found: NDArray[np.uint32] = numbers[origins.file_of[first:end]]
         return found
 
     @property

@@ -121,7 +121,7 @@ class RowTracker:
             return
         origins = batch.origins
         assert origins is not None
-        files = self.files.of(origins)[first:end]
+        files = self.files.of(origins, first, end)
         numbers = np.ascontiguousarray(origins.rows[first:end], np.int64)
         for policy, (partition, clock) in enumerate(
             zip(self._partition_of, self._clocks, strict=True)

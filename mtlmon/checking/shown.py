@@ -16,15 +16,16 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from mtlmon.checking.clocks import when_of
 from mtlmon.policy.messages import value_text
 from mtlmon.policy.past_formulas import as_expression
 from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.machine_code import NotPossible
 from mtlmon.policy.predicates.printer import to_text
-from mtlmon.policy.predicates.time_points import MEMORY, ROWS
+from mtlmon.policy.predicates.time_points import MEMORY
 from mtlmon.streams.kernels import extent_of
 from mtlmon.support.snapshot_parts import damaged
-from mtlmon.syntax.durations import Duration, distance_text
+from mtlmon.syntax.durations import distance_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -245,8 +246,7 @@ def shown_names(
     names: list[dict[When, dict[str, None]]]
     names = [{} for _ in range(max(partition_of, default=0) + 1)]
     for policy, partition, clock in zip(check.policies, partition_of, check.clocks, strict=True):
-        period = ROWS if clock is None or clock.period is None else clock.period
-        assert not isinstance(period, Duration)
+        period = when_of(clock)
         own = names[partition].setdefault(period, {})
         if policy.message is not None:
             own |= dict.fromkeys(policy.message.needed)

@@ -66,6 +66,7 @@ class ChangelogOutput(ChangeLines):
             options.judging.verdicts,
             iso_times(options, source.times),
             None if plain is None else plain.origins,
+            None if check.answers is None else self.answers,
         )
 
     @cached_property
@@ -79,6 +80,7 @@ class ChangelogOutput(ChangeLines):
         return ChangedAnswerLines(made, times, columns)
 
     def answers(self, row: ChangedAnswers) -> bytes:
+        """Return the lines of changed answers."""
         check = self.check.answers
         assert check is not None
         tails = None

@@ -374,9 +374,7 @@ class RevisedValues(CollectedValues["ValuationCheck"]):
         from mtlmon.relational.correcting.points import GONE
 
         made = self.check.history.plan
-        shown = batch.changes
-        if self.check.key_points is not None:
-            shown = self.check.key_points.renamed(shown)
+        shown = self.check.history.renamed(batch.changes)
         for one, renamed in zip(batch.changes, shown, strict=True):
             if one.kind == HOLDS:
                 continue

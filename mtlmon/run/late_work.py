@@ -101,10 +101,11 @@ class LateLines(TextOrder):
         late: the file for the lines.
     """
 
+    late: LateFile
+
     def __init__(self, lateness: int, late: LateFile) -> None:
         super().__init__(lateness, late)
         self.lateness = lateness
-        self.file = late
         self.scratch = bytearray(1 << 16)
 
     def pass_time(self, time_stamp: int) -> None:
@@ -120,7 +121,7 @@ class LateLines(TextOrder):
 
     def given_state(self) -> bytes:
         """Return what is known by the lines so far, for `restore_given`."""
-        return _SIZE.pack(self.file.size) + order_as_bytes(self.lines)
+        return _SIZE.pack(self.late.size) + order_as_bytes(self.lines)
 
     def restore_given(self, state: bytes) -> None:
         """Go on from a state; nothing must have come.
@@ -129,7 +130,7 @@ class LateLines(TextOrder):
             SnapshotError: the file of late lines has lost some.
         """
         # what was written after the snapshot comes again
-        self.file.resume(*_SIZE.unpack_from(state))
+        self.late.resume(*_SIZE.unpack_from(state))
         restore_order(self.lines, state[_SIZE.size :])
 
 

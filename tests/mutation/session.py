@@ -29,9 +29,9 @@ from typing import Any, NoReturn
 import pytest
 
 from tests.mutation.switched import CHOSEN, STATE
+from tests.mutation.testing import NUMBER, queue, start
 
 MEMORY = 3 << 30
-NUMBER = 8
 _OPTIONS = (
     *("-q", "-n0", "--tb=line", "--no-header", "--capture=no", "-p", "no:cacheprovider"),
     # pytest rewrites plugins as it imports them, and this module has imported some
@@ -190,8 +190,6 @@ class Testing(_Session):
         files = sorted({str(item.path) for item in items})
         asked["is_alone"] = False
         (self.directory / f"{number}.json").write_text(json.dumps(asked))
-        from tests.mutation.testing import queue, start
-
         options = [one for one in sys.argv[3:] if one.startswith("-")]
         process = start("test", self.directory, [*options, *files], queue([number]), number)
         seconds = int(asked["seconds"]) + 60

@@ -13,11 +13,12 @@ from queue import Queue
 from threading import Thread
 from typing import Any
 
-from tests.mutation.session import NUMBER
 from tests.mutation.switched import CHOSEN, REACHED
 
 _TREE = Path(__file__).parents[2]
 _MOST_FILES = 4000
+NUMBER = 8
+"""How many bytes a number of work has."""
 
 
 @dataclass
@@ -106,16 +107,11 @@ def outcomes(
     started = [start("test", directory, arguments, work) for _ in range(min(processes, len(tests)))]
     os.close(work)
     left = set(tests)
-    try:
-        for answer in _answers(started):
-            left.discard(answer["number"])
-            yield answer
-        if left:
-            raise SystemExit(f"{len(left)} mutants were not tested; see {directory / 'log'}")
-    finally:
-        for one in started:
-            one.terminate()
-            one.wait()
+    for answer in _answers(started):
+        left.discard(answer["number"])
+        yield answer
+    if left:
+        raise SystemExit(f"{len(left)} mutants were not tested; see {directory / 'log'}")
 
 
 def queue(numbers: Iterable[int]) -> int:
@@ -168,7 +164,7 @@ def start(
 
 
 def _answers(started: Sequence[subprocess.Popen[str]]) -> Iterator[dict[str, Any]]:
-    """The answers of all processes, as they come."""
+    """The answers of all processes, as they come; they are ended if nobody asks any more."""
     found: Queue[str | None] = Queue()
 
     def read(process: subprocess.Popen[str]) -> None:
@@ -181,9 +177,14 @@ def _answers(started: Sequence[subprocess.Popen[str]]) -> Iterator[dict[str, Any
     for process in started:
         Thread(target=read, args=(process,), daemon=True).start()
     ended = 0
-    while ended < len(started):
-        line = found.get()
-        if line is None:
-            ended += 1
-        else:
-            yield json.loads(line)
+    try:
+        while ended < len(started):
+            line = found.get()
+            if line is None:
+                ended += 1
+            else:
+                yield json.loads(line)
+    finally:
+        for process in started:
+            process.terminate()
+            process.wait()
