@@ -222,15 +222,22 @@ WITH_SLICES = {
 }
 
 
-@pytest.mark.parametrize("kind", WITH_SLICES)
-@pytest.mark.parametrize("suffix", ["log", "csv"])
+# Text logs have no columns, as keys, streams and time-stamps of verdicts need them.
+NEED_COLUMNS = {"keys", "streams", "stamps"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "suffix"),
+    [
+        *((kind, "csv") for kind in WITH_SLICES),
+        *((kind, "log") for kind in WITH_SLICES if kind not in NEED_COLUMNS),
+    ],
+)
 def test_slices_say_what_one_engine_says(
     kind: str, suffix: str, tmp_path: Path, command: Command
 ) -> None:
     """With all corrections, byte for byte."""
     text, options = WITH_SLICES[kind]
-    if suffix == "log" and kind in ("keys", "streams", "stamps"):
-        pytest.skip("text logs have no columns")
     policies, log = tmp_path / "p.mtl", tmp_path / f"log.{suffix}"
     policies.write_text((TABLE if suffix == "csv" else "") + text)
     for seed in thinned(range(4)):
