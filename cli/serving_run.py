@@ -6,38 +6,42 @@ import os
 import tempfile
 from collections import Counter
 from contextlib import closing
-from typing import TYPE_CHECKING, BinaryIO
-
-import numpy as np
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 from mtlmon.checking import LogCheck, TextLog, TraceKeys
 from mtlmon.checking.explaining import explain_violations
 from mtlmon.checking.shown import Details
 from mtlmon.cli.terminal import note
+from mtlmon.drive.native import VerdictRows
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.errors import MtlmonError
+from mtlmon.explanation.html import body
+from mtlmon.explanation.words import verdict_text
 from mtlmon.policy.written import written_policies
-from mtlmon.run.endings import note_skipped, note_waiting
-from mtlmon.run.formula_judge import FormulaJudge
+from mtlmon.run.explaining import Explanations
+from mtlmon.run.host import WIDTH, Host
 from mtlmon.run.judges import Taker
-from mtlmon.run.judging import PolicyWork
 from mtlmon.run.option_rules import require_no_columns, require_no_keys
-from mtlmon.run.policies import assumption_watch, knows_rows, open_source, prepare_messages
-from mtlmon.run.report import absent_atoms
+from mtlmon.run.policies import knows_rows, open_source
 from mtlmon.run.reports import time_zone_of, wording_of
-from mtlmon.run.steps import has_variables
+from mtlmon.run.running import finished
+from mtlmon.run.steps import has_variables, require_runnable, steps_of
+from mtlmon.run.time_stamps import unit_and_dates
 from mtlmon.serving.findings import Findings, PolicyFindings, StreamFindings, Verdict
+from mtlmon.serving.fragments import reasons_of
 from mtlmon.support.option_names import COMMAND
-from mtlmon.verdicts.arrays import FALSE, verdict_type
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import Any
 
     from mtlmon.checking.explaining import Violation
     from mtlmon.errors import UndecidedError
     from mtlmon.explanation.proof import Proof
     from mtlmon.policy import PolicyFile
-    from mtlmon.run.policy_work import Source
+    from mtlmon.run.host import Counting, Judging
+    from mtlmon.run.judges import Told
+    from mtlmon.run.judging import PolicyWork
     from mtlmon.run.spec import RunSpec
 
 __all__ = ["KEPT", "explained_by", "found_by", "unnamed_file"]
@@ -45,42 +49,198 @@ __all__ = ["KEPT", "explained_by", "found_by", "unnamed_file"]
 KEPT = 10_000
 """The violations of a policy that are drawn, and as many of its other verdicts."""
 
+EXPLAINED = 30
+"""The violations that are explained if policies have variables, the first ones."""
+
 # More events than a log can have.
 _ALL_EVENTS = 1 << 62
 
 
-def found_by(file: PolicyFile, text: str, options: RunSpec) -> tuple[Findings, Exception | None]:
+def found_by(file: PolicyFile, options: RunSpec) -> tuple[Findings, Exception | None]:
     """Run policies on the log, which is standard input.
 
     Args:
         file: the policies and streams.
-        text: the policy file.
         options: the options of the command, which have adopted the settings of the file.
 
     Returns:
         What was found, and the error that has ended the run, if any.
     """
-    reasons: list[tuple[str, str]] = []
-    if has_variables(file):
-        from mtlmon.cli.serving_relations import found_relations
-
-        policies, reasons, events, error = found_relations(file, text, options)
-        unit, has_dates = options.times.unit, False
-    else:
-        checking = Checking(file, options)
-        error = checking.run() if file.policies else None
-        policies, events = checking.policies(), checking.events
-        unit, has_dates = checking.unit, checking.has_dates
-    streams = None
-    if file.streams and error is None:
-        options.log.input.seek(0)
-        try:
-            streams, count, unit, has_dates = stream_findings(file, options)
-            events = max(events, count)
-        except MtlmonError as failure:
-            error = failure
+    host = PageHost(file)
+    reasons = Reasons(host)
+    policies: list[PolicyFindings] = []
+    streams, events, known = None, 0, (options.times.time_stamp_unit, False)
+    error: Exception | None = None
+    try:
+        if file.policies:
+            run = options.replace(host=host).having(
+                explain=has_variables(file),
+                explain_limit=EXPLAINED,
+                explanations=reasons,
+                rows=knows_rows(file.policies, options.log),
+                # left sides are counted for it
+                summary=True,
+                taker=Taker(host.take, wants_messages=True),
+            )
+            require_runnable(file, run)
+            finished(steps_of(file, run))
+        if file.streams:
+            options.log.input.seek(0)
+            streams, events, known = stream_findings(file, options)
+    except MtlmonError as failure:
+        error = failure
+    if (work := host.work) is not None:
+        policies, events = host.findings(options), max(events, work.pace.event_count)
+        known = unit_and_dates(options, work.times)
     zone = time_zone_of(file, options.log)
-    return Findings(policies, streams, unit, has_dates, zone, events, reasons=reasons), error
+    return Findings(policies, streams, *known, zone, events, reasons=reasons.found), error
+
+
+class PageHost(Host):
+    """Keeps what a run finds for the page; what interrupts a process of the page ends it.
+
+    Args:
+        file: the policies.
+
+    Attributes:
+        work: moves the log through the policies; None until the log is open.
+    """
+
+    shows_undecided = True
+
+    def __init__(self, file: PolicyFile) -> None:
+        super().__init__()
+        self.work: PolicyWork | None = None
+        self._file = file
+        self._numbers = {policy.name: number for number, policy in enumerate(file.policies)}
+        # of each policy, its violations, others, and how many violations or matches each key has
+        self._false: list[list[Verdict]] = [[] for _ in file.policies]
+        self._others: list[list[Verdict]] = [[] for _ in file.policies]
+        self._found: list[Counter[str]] = [Counter() for _ in file.policies]
+
+    def note(self, message: str) -> None:
+        note(message)
+
+    def take_judging(self, judging: Counting | Judging) -> None:
+        self.work = cast("PolicyWork", judging)
+
+    def take(self, found: Any) -> None:
+        """Take what a run has found."""
+        assert self.work is not None
+        # policies without variables come first
+        judge = self.work.judges[0 if isinstance(found, VerdictRows) else -1]
+        for one in judge.told(found):
+            self._keep(one, KEPT)
+
+    def _keep(self, one: Told, most: int) -> None:
+        """Keep an answer, unless there are as many of its kind."""
+        place = self._numbers[one.policy]
+        if one.value == self._file.policies[place].is_find:
+            self._found[place][one.key] += 1
+        kept = (self._false if one.value is False else self._others)[place]
+        if len(kept) < most:
+            # in texts, rows are lines
+            kept.append(Verdict(place, *one[1:]))
+
+    def findings(self, options: RunSpec) -> list[PolicyFindings]:
+        """Return what was found of each policy, once the run has ended."""
+        assert self.work is not None
+        written = written_policies(self._file, options.policies.constants)
+        found: dict[int, PolicyFindings] = {}
+        for judge in self.work.judges:
+            for number, tally in enumerate(judge.tallies):
+                policy, counts = tally.policy, tally.counts
+                place, keys = self._numbers[policy.name], judge.key_count(number)
+                for one in judge.undecided(number, KEPT) if self.work.is_complete else ():
+                    self._keep(one, 2 * KEPT)
+                verdicts = [*self._false[place], *self._others[place]]
+                true, false, by_key = counts.true, counts.false, self._found[place]
+                if policy.is_first_order:
+                    # several values may match, or violate it, at a time-point
+                    true, false = (by_key.total(), 0) if policy.is_find else (true, by_key.total())
+                found[place] = PolicyFindings(
+                    policy.name,
+                    written[place].text,
+                    policy.text,
+                    policy.severity,
+                    sorted(verdicts, key=lambda one: (one.time_stamp, one.number, one.offset)),
+                    true,
+                    false,
+                    counts.undecided,
+                    tally.has_failed,
+                    has_explanations=not has_variables(self._file),
+                    never_triggered=tally.is_untriggered,
+                    violating_keys=by_key if keys and false else {},
+                    key_count=keys,
+                )
+        return [found[place] for place in sorted(found)]
+
+
+class Reasons(Explanations):
+    """Collects explanations for the page, each as a line and as HTML."""
+
+    def __init__(self, host: Host) -> None:
+        super().__init__(None, host)
+        self.found: list[tuple[str, str]] = []
+
+    def add(
+        self,
+        text: Callable[..., str],
+        title: str | None = None,
+        details: Sequence[str] = (),
+        proof: Proof | None = None,
+    ) -> None:
+        if proof is not None:
+            words = f"{title}: {verdict_text(proof)}" if title else verdict_text(proof)
+            lines = reasons_of("\n".join(details), ()) if details else ""
+            self.found.append((words, lines + body(proof, f"reason-{len(self.found)}")))
+            return
+        heading, _, reasons = text(width=WIDTH).partition("\n\n")
+        parts = [*([title] if title else []), *map(str.strip, heading.split("\n"))]
+        self.found.append((" · ".join(parts), reasons_of(reasons.strip("\n"), details)))
+
+    def finish(self, total: int, limit: int) -> None:
+        if total > limit:
+            note(f"the first {limit} violations are explained")
+
+
+def stream_findings(
+    file: PolicyFile, options: RunSpec
+) -> tuple[StreamFindings, int, tuple[str | None, bool]]:
+    """Return the values of streams, the number of events, and what is known of their times.
+
+    Raises:
+        RunError, MtlmonError: the log cannot be read.
+    """
+    from mtlmon.cli.plotting import StreamCollector
+    from mtlmon.cli.streams import StreamWork, open_streams, require_one_key
+    from mtlmon.tables.stream_values import StreamTable
+
+    require_one_key(file, options)
+    memory = MemoryLimit(options.limits.max_memory, COMMAND)
+    names = tuple(file.streams)
+    if not options.log.is_table:
+        require_no_columns(file, options, of_streams=True)
+    with closing(open_streams(names, file, memory, options)) as source:
+        if isinstance(source, TextLog):
+            table = StreamTable(names)
+        else:
+            table = StreamTable(
+                names,
+                source.partitions[0],
+                source.keys,
+                source.times,
+                lambda: source.guessed_streams,
+            )
+        collector = StreamCollector(table, names, file)
+        work = StreamWork(source, collector, memory, None)
+        for _ in work.read():
+            pass
+        for _ in work.end(options.times.end_time):
+            pass
+        times, keys, streams = collector.collected()
+        found = StreamFindings(times.tolist(), keys, streams)
+        return found, source.rows, unit_and_dates(options, source.times)
 
 
 def checked(file: PolicyFile, options: RunSpec) -> LogCheck:
@@ -99,205 +259,11 @@ def checked(file: PolicyFile, options: RunSpec) -> LogCheck:
         resolve=True,
         keep_keys=True,
         max_memory=MemoryLimit(options.limits.max_memory, COMMAND),
-        counts_triggered=True,
         rows=knows_rows(file.policies, options.log),
     )
     if not options.log.is_table:
         require_no_keys(check.partitions, file, options)
     return check
-
-
-class Checking:
-    """The run of policies without variables.
-
-    Args:
-        file: the policies.
-        options: the options of the command.
-
-    Attributes:
-        events: how many events were checked.
-        unit: the unit of time-stamps, or None.
-        has_dates: whether they are dates.
-    """
-
-    def __init__(self, file: PolicyFile, options: RunSpec) -> None:
-        self.file = file
-        self.options = options
-        self.events = 0
-        self.unit = options.times.time_stamp_unit
-        self.has_dates = False
-        self._check: LogCheck | None = None
-        self._false: list[list[Verdict]] = []
-        self._others: list[list[Verdict]] = []
-        # for each policy, the violations of each key by its number
-        self._violating: list[Counter[int]] = []
-        self._keys: TraceKeys | None = None
-
-    def run(self) -> Exception | None:
-        """Read the log; return the error that has ended the run, if any."""
-        check = self._check = checked(self.file, self.options)
-        self._false = [[] for _ in check.policies]
-        self._others = [[] for _ in check.policies]
-        self._violating = [Counter() for _ in check.policies]
-        prepare_messages(check, self.options)
-        with closing(open_source(check, self.file, self.options)) as source:
-            if check.repeats_ticks:
-                source.only_due_ticks()
-            if check.row_tracker is not None:
-                source.track_rows()
-            if not isinstance(source, TextLog):
-                self.unit = source.times.resolution or source.times.unit
-            watch = assumption_watch(self.file, source, self.options.times)
-            output = Taker(lambda _: self._take(check, source))
-            judge = FormulaJudge(check, source, output, None, self.options)
-            names = [policy.name for policy in check.policies]
-            work = PolicyWork([judge], source, {}, self.options, names, watch)
-            try:
-                for steps in (work.read(), work.end(self.options.times.end_time)):
-                    for _ in steps:
-                        pass
-            except (MtlmonError, OSError) as error:
-                work.take()
-                return error
-            finally:
-                if not isinstance(source, TextLog):
-                    self.has_dates = not source.times.is_plain
-                self.events = check.event_count
-                check.close()
-            note_skipped(source, self.options.host)
-            if source.unseen_atoms or not check.event_count:
-                note(absent_atoms(source.unseen_atoms, self.events, lambda: source.seen_names))
-            note_waiting(source.waiting_rows, source.row_name, self.options.host)
-            self._add_pending(check, source)
-        return None
-
-    def _take(self, check: LogCheck, source: Source) -> None:
-        """Take the verdicts that have been decided."""
-        tracker = check.row_tracker
-        rows = None if tracker is None else tracker.found(check.verdicts).rows
-        has_lines = tracker is None or all(file.has_lines for file in tracker.files.files)
-        parts = check.verdicts.taken()
-        records = np.frombuffer(parts[0], verdict_type())
-        numbers, policies = (np.frombuffer(part, np.uint32).tolist() for part in parts[1:])
-        places = [-1] * len(records) if rows is None else rows.tolist()
-        stamps, offsets = records["time_stamp"].tolist(), records["offset"].tolist()
-        values = (records["kind"] != FALSE).tolist()
-        keys = self._keys = TraceKeys(check.partitions, tuple(source.key_tables))
-        for policy, number, stamp, offset, value, row in zip(
-            policies, numbers, stamps, offsets, values, places, strict=True
-        ):
-            text = ""
-            if not value:
-                self._violating[policy][number] += 1
-                if check.messages is not None:
-                    text = check.messages.take(policy, number, stamp, offset) or ""
-            kept = (self._others if value else self._false)[policy]
-            if len(kept) < KEPT:
-                line = row if row >= 0 and has_lines else None
-                key = keys.text(policy, number)
-                kept.append(Verdict(policy, number, stamp, offset, value, line, key, text))
-
-    def _add_pending(self, check: LogCheck, source: Source) -> None:
-        """Add the time-points that are undecided at the end of the log."""
-        keys = TraceKeys(check.partitions, tuple(source.key_tables))
-        for policy, kept in enumerate(self._others):
-            for number in check.pending_keys(policy):
-                key = keys.text(policy, number)
-                for point in check.pending(policy, number):
-                    if len(kept) >= 2 * KEPT:
-                        break
-                    kept.append(
-                        Verdict(policy, number, point.time_stamp, point.offset, None, None, key)
-                    )
-
-    def policies(self) -> list[PolicyFindings]:
-        """Return the verdicts of each policy."""
-        check = self._check
-        if check is None:
-            return []
-        return [
-            PolicyFindings(
-                policy.name,
-                written.text,
-                policy.text,
-                policy.severity,
-                sorted([*false, *others], key=lambda one: (one.time_stamp, one.number, one.offset)),
-                counts.true,
-                counts.false,
-                counts.undecided,
-                tally.has_failed,
-                never_triggered=tally.is_untriggered,
-                violating_keys=self._violating_keys(number),
-                key_count=self._key_count(number),
-            )
-            for number, (policy, written, false, others, counts, tally) in enumerate(
-                zip(
-                    check.policies,
-                    written_policies(self.file, self.options.policies.constants),
-                    self._false,
-                    self._others,
-                    check.counts,
-                    check.tallies,
-                    strict=True,
-                )
-            )
-        ]
-
-    def _violating_keys(self, policy: int) -> dict[str, int]:
-        """How many violations each key has that has any."""
-        if self._keys is None or not self._keys.has_keys(policy):
-            return {}
-        text_of = self._keys.text
-        return {text_of(policy, key): count for key, count in self._violating[policy].items()}
-
-    def _key_count(self, policy: int) -> int:
-        """How many keys there are."""
-        check = self._check
-        if check is None or self._keys is None or not self._keys.has_keys(policy):
-            return 0
-        return check.key_counts[check.partitions.of_policies[policy]]
-
-
-def stream_findings(
-    file: PolicyFile, options: RunSpec
-) -> tuple[StreamFindings, int, str | None, bool]:
-    """Return the values of streams, the number of events, and what is known of their times.
-
-    Raises:
-        RunError, MtlmonError: the log cannot be read.
-    """
-    from mtlmon.cli.plotting import StreamCollector
-    from mtlmon.cli.streams import StreamWork, open_streams, require_one_key
-    from mtlmon.tables.stream_values import StreamTable
-
-    require_one_key(file, options)
-    memory = MemoryLimit(options.limits.max_memory, COMMAND)
-    names = tuple(file.streams)
-    if not options.log.is_table:
-        require_no_columns(file, options, of_streams=True)
-    with closing(open_streams(names, file, memory, options)) as source:
-        unit, has_dates = options.times.time_stamp_unit, False
-        if isinstance(source, TextLog):
-            table = StreamTable(names)
-        else:
-            table = StreamTable(
-                names,
-                source.partitions[0],
-                source.keys,
-                source.times,
-                lambda: source.guessed_streams,
-            )
-        collector = StreamCollector(table, names, file)
-        work = StreamWork(source, collector, memory, None)
-        for _ in work.read():
-            pass
-        for _ in work.end(options.times.end_time):
-            pass
-        if not isinstance(source, TextLog):
-            unit = source.times.resolution or source.times.unit
-            has_dates = not source.times.is_plain
-        times, keys, streams = collector.collected()
-        return StreamFindings(times.tolist(), keys, streams), source.rows, unit, has_dates
 
 
 def explained_by(

@@ -65,8 +65,8 @@ def warm_up() -> None:
     from contextlib import suppress
     from importlib import import_module
 
-    for name in ("mtlmon.cli.serving_run", "mtlmon.policy", "mtlmon.streams.atoms"):
-        import_module(name)
+    for name in ("cli.serving_run", "policy", "run.formula_judge", "run.judging", "streams.atoms"):
+        import_module(f"mtlmon.{name}")
     # a text log needs no tables
     with suppress(ImportError, MtlmonError):
         import_module("mtlmon.tables")
@@ -167,8 +167,7 @@ def command_options(options: ServeOptions, log: Input) -> RunSpec:
         logs=[STANDARD_STREAM],
         input=log,
         format=format,
-        # what messages of triggers are written for
-        output_format="jsonl",
+        output_format="batches",
         given_verdicts="all",
         resolve=True,
         summary=False,
@@ -190,7 +189,7 @@ def findings_of(policy: str, log: Input, options: ServeOptions) -> Findings:
             file, errors, settled = policies_of(policy, settled)
             problems += map(problem_of, errors)
             if file is not None:
-                findings, error = found_by(file, policy, settled)
+                findings, error = found_by(file, settled)
                 if error is not None:
                     problems.append(problem_of(error))
         except (MtlmonError, MemoryError, OSError) as error:

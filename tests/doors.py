@@ -89,7 +89,6 @@ if TYPE_CHECKING:
     from mtlmon.cli import command as cli_command
     from mtlmon.cli import completion as cli_completion
     from mtlmon.cli import main
-    from mtlmon.cli import serving_relations as cli_serving_relations
     from mtlmon.cli import serving_run as cli_serving_run
     from mtlmon.cli import serving_work as cli_serving_work
     from mtlmon.cli import streams as cli_streams

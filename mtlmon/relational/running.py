@@ -35,8 +35,10 @@ if TYPE_CHECKING:
             """Take the answers out of the block."""
 
 
-__all__ = ["HOLDS", "HOLDS_FOR", "RelationalRun"]
+__all__ = ["HOLDS", "HOLDS_FOR", "VIOLATED", "RelationalRun"]
 
+VIOLATED = 0
+"""The kind of an answer with values that violate a policy."""
 HOLDS = 1
 """The kind of an answer of a policy that nothing violates; it has no values."""
 HOLDS_FOR = 3

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from itertools import islice, repeat
 from typing import TYPE_CHECKING, cast
 
+from mtlmon.checking import TraceKeys
 from mtlmon.run.endings import note_untriggered, note_waiting
 from mtlmon.run.failure import RunError
-from mtlmon.run.judges import SMALLEST_STEP_EVENTS, Judge, NoWriter
+from mtlmon.run.judges import SMALLEST_STEP_EVENTS, Judge, NoWriter, Told
 from mtlmon.run.report import key_rows, plural, policy_remarks, verdict_counts
 from mtlmon.run.snapshot_parts import POLICIES, damaged, joined_parts, require_same, split_parts
 from mtlmon.run.table_output import continue_table
@@ -63,6 +65,7 @@ class FormulaJudge(Judge):
         self.check = check
         self.memory = check.memory
         self.source = source
+        self.keys = TraceKeys.of_log(check.partitions, source.key_tables)
         self.output = output
         self._found = found
         self.options = options
@@ -170,6 +173,37 @@ class FormulaJudge(Judge):
         table = cast("VerdictTable", cast("BatchOutput[VerdictRows]", self.output).table)
         return Judged(self.check.policies, table.message, keys=table.key_columns)
 
+    def told(self, found: VerdictRows) -> Iterator[Told]:
+        import numpy as np
+
+        from mtlmon.verdicts.arrays import FALSE, verdict_type
+
+        check, tracker, messages = self.check, self.check.row_tracker, self.check.messages
+        rows = None if tracker is None else tracker.found(found).rows.tolist()
+        parts = found.taken()
+        records = np.frombuffer(parts[0], verdict_type())
+        numbers, policies = (np.frombuffer(part, np.uint32).tolist() for part in parts[1:])
+        points = zip(records["time_stamp"].tolist(), records["offset"].tolist(), strict=True)
+        values = (records["kind"] != FALSE).tolist()
+        every = zip(policies, numbers, points, values, rows or repeat(-1), strict=False)
+        for policy, number, point, value, row in every:
+            message = None if value or messages is None else messages.take(policy, number, *point)
+            name, key = check.policies[policy].name, self.keys.text(policy, number)
+            yield Told(name, number, *point, value, row if row >= 0 else None, key, message or "")
+
+    def undecided(self, policy: int, most: int) -> Iterator[Told]:
+        name = self.check.policies[policy].name
+        points = (
+            Told(name, number, *point[:2], None, key=self.keys.text(policy, number))
+            for number in self.check.pending_keys(policy)
+            for point in self.check.pending(policy, number)
+        )
+        return islice(points, most)
+
+    def key_count(self, policy: int) -> int:
+        partition = self.check.partitions.of_policies[policy]
+        return self.check.key_counts[partition] if self.keys.has_keys(policy) else 0
+
     def require_violations(self) -> None:
         if not self.check.has_all_violations:
             raise RunError(
@@ -186,7 +220,8 @@ class FormulaJudge(Judge):
             note_waiting(self.source.waiting_rows, self.source.row_name, host)
         note_untriggered(self.tallies, self.options)
         undecided = sum(counts.undecided for counts in self.check.counts)
-        if is_complete and self.options.judging.resolve and undecided:
+        is_told = self.options.judging.resolve and not host.shows_undecided
+        if is_complete and is_told and undecided:
             points = plural(undecided, "time-point")
             host.note(f"{points} undecided at the end of the log (see --end-time)")
 

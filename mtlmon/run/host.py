@@ -173,9 +173,11 @@ class Host:
             before the first ones.
         keeps_answers: whether answers are kept.
         takes_signals: whether signals are the run's business, and not Arrow's while it reads.
+        shows_undecided: whether it shows what is undecided at the end, so that no remark says so.
     """
 
     takes_signals = False
+    shows_undecided = False
 
     def __init__(self) -> None:
         self.messages: list[str] = []

@@ -9,7 +9,7 @@ back until it has come as far. So lines come event by event, whatever the batche
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     # a time-stamp and an offset
     Point = tuple[int, int]
 
-__all__ = ["SMALLEST_STEP_EVENTS", "FirstOfAll", "Judge", "NoWriter", "Taker"]
+__all__ = ["SMALLEST_STEP_EVENTS", "FirstOfAll", "Judge", "NoWriter", "Taker", "Told"]
 
 
 SMALLEST_STEP_EVENTS = 1 << 8
@@ -66,6 +66,31 @@ class Taker(NoWriter):
 
     def close(self) -> None:
         """Do nothing: what is taken needs no end."""
+
+
+class Told(NamedTuple):
+    """An answer about a time-point, for a program that shows it.
+
+    Attributes:
+        policy: the name of the policy.
+        number: the number of the trace; 0 for a policy with variables.
+        time_stamp: the time-stamp of the time-point.
+        offset: the number of the time-point within its time-stamp.
+        value: false for a violation, else true; None while that is undecided.
+        row: the line of its row, or its number in a file without lines; None for ticks, and if rows
+            are not known.
+        key: the key of the trace as text; empty without keys.
+        text: the message of a trigger, or the values of variables; empty if there are none.
+    """
+
+    policy: str | None
+    number: int
+    time_stamp: int
+    offset: int
+    value: bool | None
+    row: int | None = None
+    key: str = ""
+    text: str = ""
 
 
 class Judge(Protocol):
@@ -214,6 +239,23 @@ class Judge(Protocol):
     @abstractmethod
     def judged(self) -> Judged:
         """Return what batches of answers are about."""
+
+    @abstractmethod
+    def told(self, found: Any) -> Iterator[Told]:
+        """Yield the answers that a `Taker` has been given, which are removed from there."""
+
+    @abstractmethod
+    def undecided(self, policy: int, most: int) -> Iterator[Told]:
+        """Yield the first undecided time-points of a policy; of equivalent ones, the earliest.
+
+        Args:
+            policy: the number of the policy among those of this judge.
+            most: how many at most.
+        """
+
+    @abstractmethod
+    def key_count(self, policy: int) -> int:
+        """How many keys a policy, by its number here, has; 0 if it is not one for each key."""
 
     def require_violations(self) -> None:
         """Raise RunError if violations can be in other answers."""

@@ -14,15 +14,18 @@ first`, the engine pauses where something is found, so that counts do not depend
 from __future__ import annotations
 
 import json
+from itertools import repeat
 from typing import TYPE_CHECKING, cast
 
 from mtlmon.errors import MtlmonError, SnapshotError
 from mtlmon.relational.analysis import valid_analysis
 from mtlmon.relational.atoms import refuse_points, require_rows_of_tables, used_atoms
+from mtlmon.relational.cells import from_cell, value_text
 from mtlmon.relational.native import RelationalEngine
 from mtlmon.relational.planning import plan
+from mtlmon.relational.running import HOLDS_FOR, VIOLATED
 from mtlmon.run.endings import note_left_out
-from mtlmon.run.judges import SMALLEST_STEP_EVENTS, Judge, NoWriter
+from mtlmon.run.judges import SMALLEST_STEP_EVENTS, Judge, NoWriter, Told
 from mtlmon.run.policies import asks_for_triggered
 from mtlmon.run.relation_readers import (
     dropped_events,
@@ -37,20 +40,22 @@ from mtlmon.run.table_output import answer_output, continue_table
 from mtlmon.support.snapshot_parts import sized, take_sized
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from os import stat_result
     from typing import Any
 
+    from mtlmon.arrays.native import KeyTable
     from mtlmon.checking import TextLog
     from mtlmon.checking.partitions import Partitions
     from mtlmon.checking.text_logs import LineEvents, TextBatch
     from mtlmon.engine.native import MemoryLimit
     from mtlmon.policy import PolicyFile
     from mtlmon.policy.limits import Tally
+    from mtlmon.policy.predicates.kinds import Kind
     from mtlmon.policy.predicates.time_points import When
     from mtlmon.relational import Analysis
     from mtlmon.relational.input.native import RowEvents
-    from mtlmon.relational.native import PointBlock
+    from mtlmon.relational.native import AnswerBlock, PointBlock
     from mtlmon.relational.plan import Plan
     from mtlmon.relational.reasons.evidence import Reader
     from mtlmon.relational.slicing.engine import Engine
@@ -426,6 +431,38 @@ class RelationJudge(Judge):
 
         return Judged(self.file.policies, table.message, self.valuations, table.key_columns)
 
+    def told(self, found: AnswerBlock) -> Iterator[Told]:
+        import numpy as np
+
+        check = self.known()
+        made, tracked = check.plan, check.point_rows
+        rows: Iterable[int | None] = repeat(None)
+        if tracked is not None:
+            rows = tracked.of(np.frombuffer(found.points(), np.uint64)).rows.tolist()
+        for answer, row in zip(found.take(), rows, strict=False):
+            policy, kind, time_stamp, offset, _, cells = answer
+            own = made.named_policies[policy]
+            width = len(own.key)
+            # where nothing violates a policy, there is only the key
+            known = cells[:width] if kind == HOLDS_FOR else cells
+            values = [shown_value(*one, made.texts) for one in zip(known, own.kinds, strict=False)]
+            named = zip(own.variables[width:], values[width:], strict=False)
+            key, text = ", ".join(values[:width]), ", ".join(map(" = ".join, named))
+            yield Told(own.name, 0, time_stamp, offset, kind != VIOLATED, row, key, text)
+
+    def undecided(self, policy: int, most: int) -> Iterator[Told]:
+        if self.check is not None:
+            name = self.check.plan.named_policies[policy].name
+            for point in self.check.engine.waiting_points(policy, most):
+                yield Told(name, 0, *point, None)
+
+    def key_count(self, policy: int) -> int:
+        key = self.known().plan.named_policies[policy].key
+        if not key:
+            return 0
+        assert self.source is not None
+        return len(self.source.key_tables[self.partitions.index(key)] or ())
+
     def outcome(self) -> Outcome:
         return cast("PeopleAnswers", self.known().output).outcome(self.tallies)
 
@@ -521,6 +558,12 @@ class RelationJudge(Judge):
             continue_table(check.output, output_size, self.options)
             return
         self.waiting.restore(event_count, check.run.point_count, self.rows.held_stamp)
+
+
+def shown_value(cell: int, kind: Kind, texts: KeyTable) -> str:
+    """Return a value as a program shows it."""
+    value = from_cell(cell, kind, texts)
+    return value_text(value, kind) if kind.name == "time" else str(value)
 
 
 def settings_of(options: RunSpec) -> list[tuple[str, object]]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mtlmon.run.spec import RunSpec
     from mtlmon.tables.columns.times import Times
 
-__all__ = ["IsoTimes", "TimedAnswers", "iso_times", "time_texts"]
+__all__ = ["IsoTimes", "TimedAnswers", "iso_times", "time_texts", "unit_and_dates"]
 
 
 class LocalTimes:
@@ -102,6 +102,16 @@ def time_texts(options: RunSpec, times: Times | None) -> TimeTexts | None:
     if options.output.time_stamps is None and times is not None:
         return LocalTimes(times)
     return iso_times(options, times)
+
+
+def unit_and_dates(options: RunSpec, times: Times | None) -> tuple[str | None, bool]:
+    """Return the unit of time-stamps, if it is known, and whether the log has dates.
+
+    Call this once rows have been read. The arguments are those of `iso_times`.
+    """
+    if times is None:
+        return options.times.time_stamp_unit, False
+    return times.resolution or times.unit, not times.is_plain
 
 
 class TimedAnswers:

@@ -12,7 +12,7 @@ from mtlmon.policy.predicates.kinds import DECLARED, NUMBERS
 from mtlmon.relational.atoms import cell_word
 from mtlmon.relational.cells import value_text
 from mtlmon.relational.native import AnswerBlock
-from mtlmon.relational.running import HOLDS, HOLDS_FOR
+from mtlmon.relational.running import HOLDS, HOLDS_FOR, VIOLATED
 from mtlmon.tables.answer_columns import VARIABLE_TYPES, VariableColumns, answer_parts
 from mtlmon.tables.answer_table import KEY, ROW_FIELDS, VARIABLE, AnswerTable
 
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 __all__ = ["ValuationTable", "valuation_table"]
 
 _KINDS = {kind.name: kind for kind in DECLARED.values()}
-_VIOLATED = 0
 
 
 class ValuationTable(AnswerTable):
@@ -140,7 +139,7 @@ class ValuationTable(AnswerTable):
         is_found = (kinds != HOLDS) & (kinds != HOLDS_FOR)
         columns = self._common(answers.policies, answers.time_stamps, answers.offsets, is_found)
         columns |= zip(self._kinds, self._values.of(answers), strict=True)
-        columns["verdict"] = pa.array(kinds != _VIOLATED)
+        columns["verdict"] = pa.array(kinds != VIOLATED)
         if answers.points is not None:
             assert self._point_rows is not None
             found = self._point_rows.of(answers.points)

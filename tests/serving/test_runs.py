@@ -14,7 +14,6 @@ from hypothesis import HealthCheck, given, settings
 from tests import strategies
 from tests.cli.process import mtlmon
 from tests.doors import EXAMPLES
-from tests.doors import cli_serving_relations as serving_relations
 from tests.doors import cli_serving_run as serving_run
 from tests.doors import cli_serving_work as serving_work
 from tests.doors import parse_serve_arguments as parse_arguments
@@ -427,8 +426,101 @@ def test_keys_of_the_command_line_are_those_of_policies_with_variables() -> None
 def test_late_violations_of_policies_with_variables_are_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(serving_relations, "KEPT", 10)
+    monkeypatch.setattr(serving_run, "KEPT", 10)
     log = "".join(f"@{time} open(ann)\n" for time in range(50)) + "@60 pay(bob)\n@61 pay(ann)\n"
     (policy,) = found("policy known: pay(u) IMPLIES ONCE open(u)", log).policies
     assert [(one.time_stamp, one.value) for one in policy.verdicts[9:]] == [(9, True), (60, False)]
     assert (policy.true, policy.false) == (51, 1)
+
+
+@pytest.mark.parametrize(
+    ("policy", "log"),
+    [
+        ("policy few at most {}%: bad IMPLIES ok", "@1 bad ok\n@2 bad\n@3 bad ok\n@4\n"),
+        ("policy few at most {}%: bad(u) IMPLIES u < 2", "@1 bad(1)\n@2 bad(2)\n@3 bad(1)\n@4\n"),
+    ],
+)
+def test_limits_are_kept(policy: str, log: str) -> None:
+    for limit, is_violated in [(50, False), (20, True)]:
+        (few,) = found(policy.format(limit), log).policies
+        assert (few.true, few.false, few.is_violated) == (3, 1, is_violated)
+    answer = asked("run", policy.format(50), log, width=500)
+    assert answer["outcome"] == "all hold, 4 events"
+    # the line is one that violates the policy
+    assert answer["lines"] == [2]
+
+
+@pytest.mark.parametrize(
+    ("policy", "log"),
+    [("asked IMPLIES ONCE told", "@1 told"), ("asked(u) IMPLIES ONCE told(u)", "@1 told(ann)")],
+)
+def test_what_was_never_triggered_is_told(policy: str, log: str) -> None:
+    (never,) = found(policy, log).policies
+    assert never.never_triggered
+    remark = "The left side of the implication held nowhere."
+    assert remark in asked("run", policy, log, width=500)["result"]
+    word = "asked(bob)" if "(" in policy else "asked"
+    (other,) = found(policy, f"{log}\n@2 {word}").policies
+    assert not other.never_triggered
+
+
+@pytest.mark.parametrize(
+    ("policy", "log"),
+    [
+        ("ask IMPLIES EVENTUALLY[0,5] reply", "@1 ask\n@2 reply\n@8 ask\n@9 ask"),
+        ("ask(u) IMPLIES EVENTUALLY[0,5] reply(u)", "@1 ask(1)\n@2 reply(1)\n@8 ask(2)\n@9 ask(1)"),
+    ],
+)
+def test_undecided_time_points_are_shown(policy: str, log: str) -> None:
+    result = found(policy, log)
+    (own,) = result.policies
+    assert (own.true, own.false, own.undecided) == (2, 0, 2)
+    assert [(one.time_stamp, one.value, one.line) for one in own.verdicts] == [
+        (1, True, 1),
+        (2, True, 2),
+        (8, None, None),
+        (9, None, None),
+    ]
+    assert result.remarks == []
+    assert asked("run", policy, log, width=500)["outcome"] == "no violation so far, 4 events"
+
+
+def test_policies_of_both_kinds_have_keys_and_undecided_time_points() -> None:
+    policy = """\
+unit s
+key user
+atom bad(user) = not ok
+policy soon: not ok IMPLIES EVENTUALLY[1s,9s] ok
+policy again: bad(u) IMPLIES ONCE[1s,10s] bad(u)
+"""
+    log = "ts,user,ok\n1,ann,false\n2,bob,false\n3,cy,true\n4,ann,true\n5,ann,false\n"
+    soon, again = found(policy, log, "--format", "csv").policies
+    assert (soon.true, soon.undecided, soon.key_count) == (3, 2, 3)
+    open_points = [(one.key, one.time_stamp) for one in soon.verdicts if one.value is None]
+    assert open_points == [("bob", 2), ("ann", 5)]
+    assert [(one.key, one.value, one.text) for one in again.verdicts] == [
+        ("ann", False, "u = ann"),
+        ("bob", False, "u = bob"),
+        ("cy", True, ""),
+        ("ann", True, ""),
+        ("ann", True, ""),
+    ]
+
+
+def test_times_of_variables_are_dates() -> None:
+    policy = "unit s\natom late(who, ts) = not ok\npolicy never: NOT late(w, t)"
+    log = "ts,who,ok\n2024-05-01T10:00:00,ann,false\n2024-05-01T10:00:07,bob,true\n"
+    result = found(policy, log, "p.mtl", "log.csv")
+    (never,) = result.policies
+    wrong = [one.text for one in never.verdicts if one.value is False]
+    assert wrong == ["w = ann, t = 2024-05-01T10:00:00Z"]
+    assert result.has_dates
+
+
+def test_matches_are_no_violations() -> None:
+    policy = "find known: pay(u) AND ONCE open(u)"
+    log = "@1 open(ann) open(bob)\n@2 pay(ann) pay(bob)\n@3 pay(cy)"
+    (known,) = found(policy, log).policies
+    assert (known.true, known.false, known.is_violated) == (2, 0, False)
+    assert [one.text for one in known.verdicts] == ["u = ann", "u = bob"]
+    assert asked("run", policy, log, width=500)["outcome"] == "all hold, 3 events"
