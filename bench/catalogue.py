@@ -17,6 +17,7 @@ from bench.length import length
 from bench.library import library
 from bench.memory import memory
 from bench.piles import RATES, piles
+from bench.policies import policies
 from bench.relational import relational
 from bench.relations import relations
 from bench.settings import Settings
@@ -118,6 +119,11 @@ MEASURES = {
         "60 random nested formulas",
         replace(_SMALLER, contenders=("local",), rates=(1, 10, 30, 1000), limit=10),
     ),
+    "core": Measure(
+        measures.core,
+        "200 random formulas of the core operators, beside a monitor given as a peer",
+        replace(_SMALLER, contenders=("local",), rates=(1,), events=1_000_000, repeats=1, limit=60),
+    ),
     "wide": Measure(
         measures.wide,
         "lines of 100 and 1000 atoms",
@@ -138,6 +144,11 @@ MEASURES = {
             rates=(1, 1000),
             events=5_000_000,
         ),
+    ),
+    "policies": Measure(
+        policies,
+        "1 to 1,000 policies on one text log, of which few concern an event",
+        replace(_SMALLER, events=1_000_000),
     ),
     "keyed": Measure(
         keyed,

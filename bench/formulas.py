@@ -124,6 +124,38 @@ def random_nested(count: int, seed: int) -> list[Formula]:
     return list(formulas)
 
 
+def random_core(count: int, seed: int) -> list[str]:
+    """Random formulas of the operators that all monitors have, over a, b and c, bounds up to 10.
+
+    They are like those that the generator of HYDRA makes: each operator is as likely as the others,
+    the operands share the size at random, and a quarter of the intervals are [0,0], another quarter
+    begins at 0. Their size is from 8 to 20, with two temporal operators at least.
+    """
+    generator = random.Random(seed)
+    formulas: dict[str, None] = {}
+    while len(formulas) < count:
+        text = _core(generator, generator.randint(8, 20))
+        if text.count("[") >= 2:
+            formulas[text] = None
+    return list(formulas)
+
+
+def _core(generator: random.Random, size: int) -> str:
+    if size == 1:
+        return generator.choice("abc")
+    unary, binary = ("NOT ", "PREV", "NEXT"), (" OR ", " AND ", " SINCE", " UNTIL")
+    operator = generator.choice(unary if size == 2 else unary + binary)
+    low = generator.choice([0, 0, None, None])
+    high = generator.choice([0, None]) if low == 0 else None
+    low = generator.randint(1, 10) if low is None else low
+    high = generator.randint(max(1, low), 10) if high is None else high
+    interval = f"[{low},{high}] " if operator[-1] != " " else ""
+    if operator in unary:
+        return f"({operator}{interval}{_core(generator, size - 1)})"
+    left = generator.randint(1, size - 2)
+    return f"({_core(generator, left)}{operator}{interval}{_core(generator, size - 1 - left)})"
+
+
 def future_count(formula: Formula) -> int:
     """How many future operators there are."""
     return sum(node.operator.is_future for node in postorder(formula))

@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING
 from bench.compare import Case, Comparison
 from bench.contenders import Mtlmon
 from bench.families import BOUNDS, FAMILIES, FORMS
-from bench.formulas import DEPTHS, SIZE_ATOMS, SIZES, nested, of_size, operator_count, random_nested
+from bench.formulas import (
+    DEPTHS,
+    SIZE_ATOMS,
+    SIZES,
+    nested,
+    of_size,
+    operator_count,
+    random_core,
+    random_nested,
+)
 from bench.logs import Log, random_log
 from bench.workloads import PAIR, WIDE_FORMULA, WORKLOADS, wide_atoms
 from mtlmon.syntax import operators as ops
@@ -22,6 +31,8 @@ if TYPE_CHECKING:
 CONSTANTS = tuple(10**exponent for exponent in range(8))
 WIDTHS = (100, 1000)
 RANDOM_FORMULAS = 60
+CORE_FORMULAS = 200
+CORE_ATOMS = ("a", "b", "c")
 
 # A line of a wide log has some ten bytes per atom; longer logs would fill the disk.
 _WIDE_ATOMS_IN_ALL = 50_000_000
@@ -47,6 +58,48 @@ def families(settings: Settings) -> Result:
 def formulas(settings: Settings) -> Result:
     """Random nested formulas, the first events left out of the time per event."""
     return _compared(settings, random_cases(settings), warm_up=_WARM_UP)
+
+
+def core(settings: Settings) -> Result:
+    """Random formulas of the core operators, beside the first peer: quantiles of how much faster.
+
+    A run that is given up counts as one that took the limit.
+    """
+    log = random_log(CORE_ATOMS, "dense", 1, settings.events, settings.seed, alphabet="core")
+    cases = [
+        Case({"formula": text}, text, log) for text in random_core(CORE_FORMULAS, settings.seed)
+    ]
+    comparison = Comparison(settings.all_contenders(), settings.repeats, settings.limit)
+    seconds: dict[str, dict[str, float]] = {}
+    for row in comparison.rows(cases):
+        taken = seconds.setdefault(str(row["formula"]), {})
+        taken[str(row["contender"])] = float(row.get("seconds", settings.limit))
+    names = [who.name for who in settings.all_contenders()]
+    found = sorted(
+        (taken[names[1]] / taken[names[0]], text)
+        for text, taken in seconds.items()
+        if len(names) > 1 and names[1] in taken
+    )
+    rows: list[Row] = [
+        {
+            "formulas": part,
+            f"{names[1]} by {names[0]}": found[place][0],
+            "s": seconds[found[place][1]][names[0]],
+            "formula": found[place][1],
+        }
+        for part, place in (
+            ("least", 0),
+            ("a twentieth", len(found) // 20),
+            ("a quarter", len(found) // 4),
+            ("median", len(found) // 2),
+            ("three quarters", 3 * len(found) // 4),
+            ("most", -1),
+        )
+        if found
+    ]
+    slower = sum(ratio < 1 for ratio, _ in found)
+    notes = [f"{slower} of {len(found)} formulas take longer than with the peer", *comparison.notes]
+    return {"rows": rows, "notes": notes}
 
 
 def size(settings: Settings) -> Result:

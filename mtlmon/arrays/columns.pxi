@@ -13,13 +13,18 @@ from cpython.buffer cimport (
     PyObject_GetBuffer,
 )
 from cython cimport final, no_gc
-from libc.stdint cimport UINT64_MAX
+from libc.stdint cimport SIZE_MAX, UINT64_MAX
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
 from mtlmon.engine.native cimport reserve
 
 from mtlmon.errors import TimeStampError
+
+
+cdef extern from *:
+    int trailing_zeros "__builtin_ctzll"(unsigned long long word) noexcept nogil
+    int bit_count "__builtin_popcountll"(unsigned long long word) noexcept nogil
 
 
 # As for Block: the garbage collector must not clear the array before its buffer is released.
@@ -157,6 +162,37 @@ cdef class EventColumns:
         """The time-stamp of an event, which is known not to be negative."""
         return <uint64_t> read_integer(self.time_stamps, self.time_stride, index)
 
+    cdef size_t first_held(self, size_t first, size_t last) noexcept nogil:
+        """The first of the events first, ..., last - 1 at which an atom holds, or `last`.
+
+        All columns must be bitmaps.
+        """
+        cdef const Column *column
+        cdef size_t k
+        for k in range(self.column_count):
+            column = &self.columns[k]
+            last = first_set(
+                <const uint8_t *> column.data, column.first + first, column.first + last
+            ) - column.first
+        return last
+
+    cdef size_t most_held(self, size_t first, size_t last) noexcept nogil:
+        """An upper bound of how many of these events have an atom.
+
+        It is the number of all events unless all columns are bitmaps.
+        """
+        cdef const Column *column
+        cdef size_t held = 0
+        cdef size_t k
+        for k in range(self.column_count):
+            column = &self.columns[k]
+            if column.kind != BITMAP:
+                return last - first
+            held += count_set(
+                <const uint8_t *> column.data, column.first + first, column.first + last
+            )
+        return min(held, last - first)
+
     cdef void read(
         self, size_t first, size_t count, uint64_t *time_stamps, uint64_t *letters, size_t words
     ) noexcept nogil:
@@ -210,6 +246,82 @@ cdef size_t first_decrease(
             return k
         last = read_integer(start, stride, end - 1)
         k = end
+    return count
+
+
+def letters_as_bitmaps(letters, size_t count, size_t words, atoms=None):
+    """Return a list with a bitmap for each atom, of the events at which it holds.
+
+    Policies with few atoms each find their events faster in bitmaps than in letters.
+
+    Args:
+        letters: an array of uint64 without gaps, with so many words for each event.
+        count: the number of events.
+        words: the words of a letter.
+        atoms: the number of atoms, which are the first bits of letters; None for all bits.
+    """
+    cdef Memory memory = Memory(letters, sizeof(uint64_t), count * words)
+    cdef const uint64_t *word = <const uint64_t *> memory.buffer.buf
+    cdef size_t size = (count + 63) // 64 * sizeof(uint64_t)
+    cdef size_t atom_count = 64 * words if atoms is None else atoms
+    cdef bytes bitmaps
+    cdef uint8_t *bitmap
+    cdef uint64_t bits
+    cdef size_t k, i, atom
+    if count and words and memory.buffer.strides[0] != sizeof(uint64_t):
+        raise ValueError("letters have gaps between them")
+    if atom_count > 64 * words or (atom_count and size > SIZE_MAX // 2 // atom_count):
+        raise ValueError(f"no bitmaps of {atom_count} atoms")
+    bitmaps = bytes(size * atom_count)
+    bitmap = <uint8_t *> <char *> bitmaps
+    with nogil:
+        for k in range(count):
+            for i in range(words):
+                bits = word[k * words + i]
+                while bits:
+                    atom = 64 * i + <size_t> trailing_zeros(bits)
+                    if atom < atom_count:
+                        bitmap[atom * size + (k >> 3)] |= <uint8_t> 1 << (k & 7)
+                    bits &= bits - 1
+    view = memoryview(bitmaps)
+    return [view[size * atom:size * (atom + 1)] for atom in range(atom_count)]
+
+
+cdef size_t first_set(const uint8_t *bitmap, size_t first, size_t end) noexcept nogil:
+    """The first bit that is set, from number `first` on and below `end`; `end` if there is none."""
+    cdef uint64_t word
+    if first < end and first & 7:
+        word = bitmap[first >> 3] >> (first & 7)
+        if word:
+            return min(end, first + <size_t> trailing_zeros(word))
+        first = (first | 7) + 1
+    while first + 64 <= end:
+        memcpy(&word, bitmap + (first >> 3), sizeof(uint64_t))
+        if word:
+            break
+        first += 64
+    while first < end:
+        word = bitmap[first >> 3]
+        if word:
+            return min(end, first + <size_t> trailing_zeros(word))
+        first += 8
+    return end
+
+
+cdef size_t count_set(const uint8_t *bitmap, size_t first, size_t end) noexcept nogil:
+    """How many bits are set, from number `first` on and below `end`."""
+    cdef uint64_t word
+    cdef size_t count = 0
+    while first < end and first & 7:
+        count += bitmap[first >> 3] >> (first & 7) & 1
+        first += 1
+    while first + 64 <= end:
+        memcpy(&word, bitmap + (first >> 3), sizeof(uint64_t))
+        count += bit_count(word)
+        first += 64
+    while first < end:
+        count += bitmap[first >> 3] >> (first & 7) & 1
+        first += 1
     return count
 
 

@@ -24,6 +24,9 @@ class EventColumns:
     def add_bit_of_masks(self, atom: int, masks: _Array, bit: int) -> None: ...
     def add_letters(self, atom_count: int, masks: _Array, word: int = 0) -> None: ...
 
+def letters_as_bitmaps(
+    letters: _Array, count: int, words: int, atoms: int | None = None
+) -> list[memoryview]: ...
 def texts_of_views(
     count: int,
     first: int,

@@ -6,9 +6,10 @@ import json
 import os
 import select
 import stat
+from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
-from mtlmon.arrays.native import EventColumns
+from mtlmon.arrays.native import EventColumns, letters_as_bitmaps
 from mtlmon.checking.row_files import RowFile
 from mtlmon.checking.sources import (
     PAUSE,
@@ -121,6 +122,10 @@ if TYPE_CHECKING:
 
 
 __all__ = ["TextLog", "line_origins", "order_as_bytes", "restore_order"]
+
+# PERF: with more atoms, most are rare, and bitmaps let policies pass events without their atoms;
+# with 8 that are frequent, two policies take 5 % more time with bitmaps.
+MOST_IN_MASKS = 16
 
 # A line has at least three bytes, so streams get no more than 2^16 events at a time.
 _BLOCK_BYTES = 3 << 16
@@ -236,9 +241,19 @@ class TextBatch:
                 events.add_letters(len(atoms), self._column(word), word)
             return events
         for place, name in enumerate(atoms):
-            number = self._atoms.index(name)
-            events.add_bit_of_masks(place, self._column(number // 64), number % 64)
+            if len(self._atoms) > MOST_IN_MASKS:
+                events.add_bitmap(place, self._bitmaps[name], 0)
+            else:
+                number = self._atoms.index(name)
+                events.add_bit_of_masks(place, self._column(number // 64), number % 64)
         return events
+
+    @cached_property
+    def _bitmaps(self) -> dict[str, memoryview]:
+        """By the name of an atom, at which events it holds."""
+        count = len(self.time_stamps)
+        bitmaps = letters_as_bitmaps(self._masks, count, self._words, len(self._atoms))
+        return dict(zip(self._atoms, bitmaps, strict=True))
 
     def _column(self, word: int) -> memoryview:
         """Return one word of every letter."""

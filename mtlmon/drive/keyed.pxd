@@ -30,11 +30,12 @@ cdef class KeyedMonitors:
     cdef tuple _pass_time(self, numbers, uint64_t time_stamp)
     cdef int check(self, EventColumns events, size_t first, size_t end) except -1
     cdef int begin(
-        self, EventColumns events, const uint32_t *numbers, size_t first, size_t count
+        self, EventColumns events, size_t first, size_t count, size_t stream_count
     ) except -1
     cdef int resume(
         self, EventColumns events, const uint32_t *numbers, size_t first, size_t count
     ) except -1 nogil
+    cdef bint is_sparse(self, EventColumns events, size_t first, size_t count) noexcept nogil
     cdef int resume_ticks(
         self, EventColumns events, const uint32_t *numbers, size_t first, size_t count, uint64_t end
     ) except -1 nogil
@@ -50,4 +51,5 @@ cdef class KeyedMonitors:
     cdef Memory known_streams(self, object numbers)
 
 
+cdef size_t stream_count(const uint32_t *numbers, size_t first, size_t count) noexcept nogil
 cdef Memory stream_numbers(object numbers, size_t count)

@@ -23,6 +23,7 @@ from mtlmon.engine.native cimport (
     HOLDER_COUNT,
     MAX_TIME_STAMP,
     MemoryLimit,
+    NO_FIXED_VERDICT,
     NumberReader,
     NumberWriter,
     Session,
@@ -42,6 +43,8 @@ from mtlmon.traces.native cimport (
 cdef enum:
     # The number of events between two checks for signals.
     SIGNAL_EVENTS = 1 << 16
+    # Events are sparse for a policy if at most one of so many has an atom of it.
+    SPARSE = 8
 
 
 @final
@@ -125,7 +128,7 @@ cdef class KeyedMonitors:
                 self.offsets = <const uint32_t *> places.buffer.buf
             try:
                 self.check(events, 0, events.count)
-                self.begin(events, streams, 0, events.count)
+                self.begin(events, 0, events.count, stream_count(streams, 0, events.count))
                 while first < events.count:
                     with nogil:
                         self.resume(
@@ -342,10 +345,10 @@ cdef class KeyedMonitors:
         return 0
 
     cdef int begin(
-        self, EventColumns events, const uint32_t *numbers, size_t first, size_t count
+        self, EventColumns events, size_t first, size_t count, size_t stream_count
     ) except -1:
-        """Prepare for events with checked time-stamps: create their streams, clear the verdicts."""
-        cdef uint32_t largest = 0
+        """Prepare for events with checked time-stamps: create so many streams, clear the verdicts.
+        """
         cdef size_t k
         self.rows.count = 0
         if count and not self.own_clocks:
@@ -353,18 +356,25 @@ cdef class KeyedMonitors:
         elif self.own_clocks:
             for k in range(first, first + count):
                 self.clock = max(self.clock, events.time_stamp_of(k))
-        with nogil:
-            for k in range(first, first + count):
-                largest = max(largest, numbers[k])
-        if count:
-            self.streams.extend(<size_t> largest + 1)
+        self.streams.extend(stream_count)
         return 0
 
     cdef int resume(
         self, EventColumns events, const uint32_t *numbers, size_t first, size_t count
     ) except -1 nogil:
         """Process some of the events, between `enter` and `leave` of the worker."""
+        cdef uint32_t only = 0
         self.done = 0
+        if self.is_sparse(events, first, count):
+            while self.done < count:
+                try:
+                    self.streams.run_sparse(events, first + self.done, count - self.done)
+                finally:
+                    self.take_from_streams()
+                    if self.waiting is not None and self.streams.done:
+                        self.waiting.note(&only, 1)
+                    self.done += self.streams.done
+            return 0
         while self.done < count:
             self.block.read(events, first + self.done, first + count)
             while self.block.next < self.block.count:
@@ -383,6 +393,15 @@ cdef class KeyedMonitors:
                     self.done += self.streams.done
                     self.block.next += self.streams.done
         return 0
+
+    cdef bint is_sparse(self, EventColumns events, size_t first, size_t count) noexcept nogil:
+        """Whether `run_sparse` can process the events, and few of them have atoms."""
+        cdef uint8_t verdict = self.streams.worker.program.empty_verdict
+        return (
+            verdict != NO_FIXED_VERDICT and not passes(self.filter, verdict)
+            and self.streams.count == 1 and self.offsets == NULL
+            and SPARSE * events.most_held(first, first + count) < count
+        )
 
     cdef int resume_ticks(
         self, EventColumns events, const uint32_t *numbers, size_t first, size_t count, uint64_t end
@@ -468,6 +487,15 @@ cdef class KeyedMonitors:
             <uint32_t> self.done
         )
         return 0
+
+
+cdef size_t stream_count(const uint32_t *numbers, size_t first, size_t count) noexcept nogil:
+    """How many streams there are if those of some events are: the largest number, plus 1."""
+    cdef uint32_t largest = 0
+    cdef size_t k
+    for k in range(first, first + count):
+        largest = max(largest, numbers[k])
+    return 0 if count == 0 else <size_t> largest + 1
 
 
 cdef Memory stream_numbers(object numbers, size_t count):

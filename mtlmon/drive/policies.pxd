@@ -23,6 +23,10 @@ cdef struct Part:
 cdef class PolicyMonitors(MemoryHolder):
     cdef readonly list monitors     # the KeyedMonitors, by policy
     cdef Part *parts
+    # for each event of a turn, as bits, the policies to which it has brought verdicts
+    cdef uint64_t *answering
+    cdef uint32_t answering_words   # of each event
+    cdef uint32_t answering_room
     cdef EventOrder order
     cdef uint32_t policy_count
     cdef uint32_t shown_count       # policies with verdicts; the others are only counted
@@ -38,7 +42,11 @@ cdef class PolicyMonitors(MemoryHolder):
     cdef uint64_t event_count       # rows whose verdicts have been taken
     cdef readonly MemoryLimit memory
 
+    cdef object _resume_one(self, uint32_t policy, EventColumns columns)
     cdef int resume(self, list events, size_t first, size_t count) except -1
+    cdef int find_answering(self, size_t count) except -1 nogil
+    cdef bint is_answered(self, size_t place) noexcept nogil
+    cdef int take_answers(self, size_t first, size_t end) except -1 nogil
     cdef int merge(self, size_t count, EventColumns columns, size_t start) except -1 nogil
     cdef void pass_rows(self, size_t first, size_t count, size_t place) noexcept nogil
     cdef void note_events(self, size_t end) noexcept nogil

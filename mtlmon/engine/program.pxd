@@ -6,6 +6,7 @@ from libc.stdint cimport UINT64_MAX, uint8_t, uint32_t, uint64_t
 # The largest time-stamp and bound; UNBOUNDED represents an upper bound without limit.
 cdef enum:
     NO_SLOT = 0xFFFFFFFF
+    NO_FIXED_VERDICT = 0xFF
 
 cdef inline uint64_t MAX_TIME_STAMP() noexcept nogil:
     return (<uint64_t> 1 << 63) - 1
@@ -65,10 +66,14 @@ cdef class Program:
     cdef uint32_t outer_count
     cdef readonly tuple atoms
     cdef readonly bint is_bounded
+    # the verdict of every event without atoms, if these make no difference to any other
+    # time-point, else NO_FIXED_VERDICT
+    cdef uint8_t empty_verdict
     cdef readonly tuple rows
     cdef NetworkPlan plan               # None if the formula needs expressions
 
     cdef size_t held_bytes(self) noexcept nogil
+    cdef uint8_t _find_empty_verdict(self) except? NO_FIXED_VERDICT
     cdef int _read_row(self, uint32_t number, tuple row) except -1
     cdef uint32_t _new_slot(self, bint is_placeholder, uint32_t outer) noexcept
     cdef void _new_outer_until(self, Instruction *instruction) noexcept

@@ -12,6 +12,12 @@ cdef enum:
     ATOM_BYTES = 130
 
 
+cdef object value_of(list values, uint32_t operand):
+    """The value of an operand, given those of instructions, which can be None."""
+    value = values[operand >> 1]
+    return value if value is None else value ^ (operand & 1 == 1)
+
+
 @final
 cdef class Program:
     """A formula compiled to flat tables: hash-consed instructions, operands before operators.
@@ -53,6 +59,7 @@ cdef class Program:
             self._read_row(number, row)
         if root >> 1 >= self.instruction_count:
             raise ValueError("the root is no instruction")
+        self.empty_verdict = self._find_empty_verdict()
         if has_network:
             self.plan = NetworkPlan(self)
 
@@ -71,6 +78,40 @@ cdef class Program:
             )
             + self.atom_count * ATOM_BYTES
         )
+
+    cdef uint8_t _find_empty_verdict(self) except? NO_FIXED_VERDICT:
+        """What `empty_verdict` is to be.
+
+        An event without atoms makes no difference to a SINCE or UNTIL whose left operand is true
+        there and whose right one is false, whatever comes before and after. If that is so
+        for all of them, and there is no PREVIOUS and NEXT, then the values of all operands at other
+        events do not depend on whether it is there; only the time does that has passed by then.
+        """
+        cdef list values = [False]      # at such an event, by instruction; None if it depends
+        cdef const Instruction *instruction
+        cdef uint32_t number
+        for number in range(1, self.instruction_count):
+            instruction = &self.instructions[number]
+            left = value_of(values, instruction.left)
+            right = value_of(values, instruction.right)
+            value = None
+            if instruction.operation == OP_ATOM:
+                value = False
+            elif instruction.operation == OP_AND:
+                if left is False or right is False:
+                    value = False
+                elif left and right:
+                    value = True
+            elif (
+                instruction.operation in (OP_PREVIOUS, OP_NEXT)
+                or left is not True or right is not False
+            ):
+                return NO_FIXED_VERDICT
+            values.append(value)
+        value = value_of(values, self.root)
+        if value is None:
+            return NO_FIXED_VERDICT
+        return VERDICT_TRUE if value else VERDICT_FALSE
 
     cdef int _read_row(self, uint32_t number, tuple row) except -1:
         cdef Instruction *instruction = &self.instructions[number]

@@ -4,6 +4,7 @@
 from libc.stddef cimport size_t
 from libc.stdint cimport uint32_t, uint64_t
 
+from mtlmon.arrays.native cimport EventColumns
 from mtlmon.engine.native cimport (
     HeldBytes,
     MemoryHolder,
@@ -60,6 +61,12 @@ cdef class Streams(MemoryHolder):
         self, const uint32_t *numbers, const uint64_t *time_stamps, const uint64_t *letters,
         size_t count, const uint32_t *offsets=*
     ) except? 0 nogil
+
+    cdef size_t run_sparse(
+        self, EventColumns events, size_t first, size_t count
+    ) except? 0 nogil
+    cdef void pass_empty(self, EventColumns events, size_t first, size_t last) noexcept nogil
+    cdef void drop_failed(self, size_t done, uint32_t known) noexcept nogil
 
     cdef int settle(
         self, uint32_t number, uint64_t time_stamp, uint64_t *change=*

@@ -28,6 +28,7 @@ from mtlmon.engine.native cimport (
     NONE as NO_ENTRY,
     NO_CONFIGURATION,
     Table,
+    VERDICT_TRUE,
     Verdicts,
     chunk_size,
     expression_places,
@@ -56,6 +57,27 @@ cdef enum:
     # how many events ahead states are prefetched from memory
     AHEAD = 6
     FAR_AHEAD = 12
+
+
+cdef size_t first_from(
+    EventColumns events, size_t first, size_t last, uint64_t time_stamp
+) noexcept nogil:
+    """The first of the events from `first` on with at least a time-stamp; `last` at the latest."""
+    cdef size_t middle
+    while first < last:
+        middle = (first + last) // 2
+        if events.time_stamp_of(middle) < time_stamp:
+            first = middle + 1
+        else:
+            last = middle
+    return first
+
+
+cdef int refuse_broken() except -1 nogil:
+    with gil:
+        raise MonitorBrokenError(
+            "the stream was interrupted in the middle of an event and cannot go on"
+        )
 
 
 @final
@@ -301,10 +323,7 @@ cdef class Streams:
             if done + AHEAD < count:
                 prefetch(self.resting[numbers[done + AHEAD]].registers)
             if resting.is_broken:
-                with gil:
-                    raise MonitorBrokenError(
-                        "the stream was interrupted in the middle of an event and cannot go on"
-                    )
+                refuse_broken()
             # Consecutive events of one stream need no save and load between them.
             last = done + 1
             while last < count and numbers[last] == number:
@@ -327,18 +346,107 @@ cdef class Streams:
                 is_done = True
             finally:
                 if not is_done:
-                    # `run` has taken the events before the one that failed.
-                    self.done = done + self.worker.table.taken
-                    while (
-                        output.count > known
-                        and output.records[output.count - 1].place >= self.done
-                    ):
-                        output.count -= 1
+                    self.drop_failed(done, known)
                     self.own(known, number)
                     self.worker.mark_broken()
                 self.worker.state.first_offset = 0
                 self.store(resting)
         return done
+
+    cdef size_t run_sparse(
+        self, EventColumns events, size_t first, size_t count
+    ) except? 0 nogil:
+        """Process the next events as `run` does, all of the only stream; few of them have atoms.
+
+        The others make no difference to any other time-point (`Program.empty_verdict`), and nobody
+        wants their verdicts: they are counted, except the last one, and those at which time has
+        decided something.
+
+        Args:
+            events: has these events, in bitmaps.
+            first: the index of the first one.
+            count: the number of events.
+        """
+        cdef Verdicts *output = &self.worker.output
+        cdef State *state = &self.worker.state
+        cdef Resting *resting = &self.resting[0]
+        cdef uint64_t *letter = self.worker.letter
+        cdef size_t words = self.worker.letter_words
+        cdef uint64_t time_stamp
+        cdef uint32_t known = 0
+        cdef size_t done = 0
+        cdef size_t following
+        cdef bint is_done = False
+        self.done = 0
+        output.count = 0
+        if resting.is_broken:
+            refuse_broken()
+        self.load(resting)
+        try:
+            while done < count and output.count < ENOUGH_VERDICTS:
+                following = done
+                if state.event_count:
+                    following = min(
+                        events.first_held(first + done, first + count) - first, count - 1
+                    )
+                if following > done:
+                    if self.worker.pending_count():
+                        following = first_from(
+                            events, first + done, first + following,
+                            self.worker.table.next_change(state)
+                        ) - first
+                    self.pass_empty(events, first + done, first + following)
+                    done = following
+                    self.done = done
+                events.read(first + done, 1, &time_stamp, letter, words)
+                done += self.worker.table.run(
+                    state, &time_stamp, letter, words, 1, output, done
+                )
+                state.first_offset = 0
+                self.own(known, 0)
+                known = output.count
+                self.done = done
+            is_done = True
+        finally:
+            if not is_done:
+                self.drop_failed(done, known)
+                self.own(known, 0)
+                self.worker.mark_broken()
+            state.first_offset = 0
+            self.store(resting)
+        return done
+
+    cdef void pass_empty(self, EventColumns events, size_t first, size_t last) noexcept nogil:
+        """Count events without atoms, from `first` to before `last`, in the state of the worker.
+
+        There was an event before. That with number `last` gets the offset that it has behind them.
+        """
+        cdef State *state = &self.worker.state
+        cdef uint64_t time_stamp = events.time_stamp_of(last)
+        cdef size_t k = last
+        state.event_count += last - first
+        if self.worker.program.empty_verdict == VERDICT_TRUE:
+            state.history.true_count += last - first
+        else:
+            state.history.false_count += last - first
+        while k > first and events.time_stamp_of(k - 1) == time_stamp:
+            k -= 1
+        if state.time_stamp == time_stamp:
+            state.offset += last - first
+        else:
+            state.first_offset = last - k
+
+    cdef void drop_failed(self, size_t done, uint32_t known) noexcept nogil:
+        """Drop the verdicts of an event that has failed, and set how many events are done.
+
+        done: how many events were done before the last call of the table, which has taken the
+        events before the one that failed.
+        known: how many verdicts there were.
+        """
+        cdef Verdicts *output = &self.worker.output
+        self.done = done + self.worker.table.taken
+        while output.count > known and output.records[output.count - 1].place >= self.done:
+            output.count -= 1
 
     cdef int settle(
         self, uint32_t number, uint64_t time_stamp, uint64_t *change=NULL

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from bench import ROOT, commands, pace
+from bench import policies as bench_policies
 from bench.catalogue import MEASURES
 from bench.clocks import SHARE, clocks, with_shares
 from bench.commands import BenchmarkError, TookTooLong
@@ -249,6 +250,14 @@ def test_keyed() -> None:
     settings = replace(MEASURES["keyed"].defaults, events=2000, repeats=1)
     rows = keyed(settings)["rows"]
     assert [row["rows"] for row in rows] == [2000, 2000]
+
+
+@pytest.mark.dear("benchmarks")
+def test_many_policies(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench_policies, "COUNTS", (2, 40))
+    settings = replace(MEASURES["policies"].defaults, events=2000, repeats=1)
+    rows = bench_policies.policies(settings)["rows"]
+    assert [row["policies"] for row in rows] == [2, 40, 2, 40]
 
 
 def test_the_table_of_keys() -> None:

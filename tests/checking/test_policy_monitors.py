@@ -30,18 +30,28 @@ from tests.doors import (
     restore_policies,
 )
 from tests.doors import expressions_bdd as bdd
+from tests.sampling import thinned
 
 Step = tuple[int, int, str]
 """A time-stamp, the number of a stream, the atoms that hold."""
 
 
-def feed(policies: PolicyMonitors, *steps: Step) -> None:
+def feed(policies: PolicyMonitors, *steps: Step, skipped: int | None = None) -> None:
+    """Feed events, in bytes; or in bitmaps with so many bits before them."""
     time_stamps = np.array([step[0] for step in steps], np.int64)
     events = []
     for monitors in policies.monitors:
         columns = EventColumns(time_stamps, len(steps))
         for place, name in enumerate(monitors.atoms):
-            columns.add_bytes(place, np.array([name in step[2] for step in steps], bool))
+            held = np.array([name in step[2] for step in steps], bool)
+            if skipped is None:
+                columns.add_bytes(place, held)
+            else:
+                # what is before and behind does not count
+                padded = np.concatenate(
+                    [np.ones(skipped, bool), held, np.ones(-len(held) % 8, bool)]
+                )
+                columns.add_bitmap(place, np.packbits(padded, bitorder="little"), skipped)
         events.append(columns)
     policies.feed(events, np.array([step[1] for step in steps], np.uint32))
 
@@ -58,6 +68,112 @@ def taken(policies: PolicyMonitors, *, of_violations: bool = False) -> list[tupl
         strict=True,
     )
     return list(rows)
+
+
+ATOMS = ("p", "q", "r")
+
+# How many of the events have an atom, and how far they are apart.
+SHARES = (0.02, 0.01, 0.03, 0.0, 0.3)
+GAPS = ((0, 1), (0, 0, 0, 1), (0, 1, 2, 9), (0, 1, 40))
+
+
+def any_formula(generator: random.Random, depth: int) -> str:
+    if not depth or generator.random() < 0.2:
+        return generator.choice(ATOMS)
+    left, right = (any_formula(generator, depth - 1) for _ in range(2))
+    window = f"[{generator.randrange(4)},{generator.choice(['4]', '9]', '20]', '*)'])}"
+    return generator.choice(
+        [
+            f"NOT {left}",
+            f"({left} AND {right})",
+            f"({left} OR {right})",
+            f"(ONCE{window} {right})",
+            f"(EVENTUALLY{window} {right})",
+            f"({left} SINCE{window} {right})",
+            f"({left} UNTIL{window} {right})",
+            f"(PREVIOUS {right})",
+            f"(NEXT{window} {right})",
+        ]
+    )
+
+
+def rule(generator: random.Random, depth: int) -> str:
+    """A part of a formula to which events without atoms make no difference: what is on the right
+    of an operator is false there, what is on the left is true.
+    """
+    atom, window = (
+        generator.choice(ATOMS),
+        f"[{generator.randrange(4)},{generator.choice([4, 9, 20])}]",
+    )
+    right = (
+        f"({atom} AND {rule(generator, depth - 1)})" if depth and generator.random() < 0.5 else atom
+    )
+    left = f"(NOT {generator.choice(ATOMS)})"
+    if depth and generator.random() < 0.3:
+        left = f"({left} OR {rule(generator, depth - 1)})"
+    found = generator.choice(
+        [
+            f"(ONCE{window} {right})",
+            f"(EVENTUALLY{window} {right})",
+            f"({left} SINCE{window} {right})",
+            f"({left} UNTIL{window} {right})",
+        ]
+    )
+    return f"(NOT {found})" if generator.random() < 0.4 else found
+
+
+@pytest.mark.parametrize("seed", thinned(range(60)))
+def test_events_without_atoms_are_events(seed: int) -> None:
+    """In bitmaps of which most are empty, they may be passed many at a time.
+
+    Each batch has another share of events with atoms, so that both ways take turns. The policy that
+    no event fulfils shows at which of them the others are decided.
+    """
+    generator = random.Random(seed)
+    was_passed = False
+    for _ in range(30):
+        formulas = [
+            f"{generator.choice(ATOMS)} IMPLIES {make(generator, 2)}"
+            for make in generator.choices([rule, any_formula], [3, 1], k=generator.randint(1, 3))
+        ]
+        verdicts = generator.choice(["false", "false", "none", "boolean", "all"])
+        has_first = generator.random() < 0.3
+        resolve = generator.random() < 0.2
+        plain, sparse = (
+            PolicyMonitors(
+                [KeyedMonitors(formula) for formula in [*formulas, "FALSE"]],
+                verdicts=verdicts,  # type: ignore[arg-type]
+                find_first=has_first,
+                resolve=resolve,
+            )
+            for _ in range(2)
+        )
+        gaps, clock = generator.choice(GAPS), generator.choice([0, 5])
+        for _ in range(generator.randint(1, 3)):
+            share, steps = generator.choice(SHARES), []
+            for _ in range(generator.choice([150, 200, 250, 3])):
+                clock += generator.choice(gaps)
+                steps.append((clock, 0, "".join(a for a in ATOMS if generator.random() < share)))
+            feed(plain, *steps)
+            feed(sparse, *steps, skipped=generator.randrange(10))
+            assert taken(sparse) == taken(plain)
+            if has_first:
+                assert plain.first is not None and sparse.first is not None
+                assert sparse.first.is_found == plain.first.is_found
+                for policy in range(len(formulas)):
+                    assert sparse.first.counts(policy) == plain.first.counts(policy)
+                if plain.first.is_found:
+                    for name in ("policy", "time_stamp", "offset", "event_count"):
+                        assert getattr(sparse.first, name) == getattr(plain.first, name)
+            for one, other in zip(plain.monitors, sparse.monitors, strict=True):
+                assert other.pending(0) == one.pending(0)
+                for name in ("events", "true", "false"):
+                    assert other.counters[name] == one.counters[name]
+                was_passed |= other.counters["table_hits"] < one.counters["table_hits"] // 2
+        for policies in (plain, sparse):
+            policies.finish(clock, True)
+        assert taken(sparse) == taken(plain)
+    assert was_passed
 
 
 @pytest.mark.parametrize("has_threads", [False, True])

@@ -20,8 +20,12 @@ cdef struct Configuration:
     uint32_t start          # of its key in the pool of words
     uint32_t length
     uint32_t later          # the first of its rows for later time-stamps
+    # where their numbers by distance begin among `near_rows`, + 1; 0 if it has only few
+    uint32_t near
     uint64_t settling       # larger distances of the next event behave like this one
     bint is_transient       # then also, if nothing is pending, like the initial state
+    # how far behind its last time-stamp time alone can decide something; 0 if that is not known
+    uint64_t due
 
 
 cdef struct LaterRow:
@@ -66,6 +70,8 @@ cdef class Table:
     cdef uint32_t later_count, later_row_capacity
     cdef Transition *later_transitions  # by row and column
     cdef uint32_t later_capacity
+    cdef uint32_t *near_rows
+    cdef uint32_t near_count, near_capacity
     cdef uint64_t *words
     cdef uint32_t word_count, word_capacity
     cdef Script *scripts
@@ -85,6 +91,7 @@ cdef class Table:
         self, State *state, const uint64_t *time_stamps, const uint64_t *letters, size_t stride,
         size_t count, Verdicts *verdicts, size_t first_place
     ) except? 0 nogil
+    cdef uint64_t next_change(self, State *state) except? 0 nogil
     cdef int structure(self, State *state) except -1 nogil
     cdef int require_structures(self, State *state) except -1 nogil
     cdef uint32_t find(self, const uint64_t *words, uint32_t length) noexcept nogil
@@ -109,6 +116,7 @@ cdef class Table:
     cdef int _new_transition(
         self, uint32_t configuration, uint64_t distance, uint32_t column, Transition **transition
     ) except -1 nogil
+    cdef int _index_rows(self, Configuration *configuration) except -1 nogil
     cdef bint _is_paused(self) noexcept nogil
     cdef int _find_action(self, State *state, uint32_t *action) except -1 nogil
     cdef int _new_script(self, State *state, uint32_t *action) except -1 nogil

@@ -48,7 +48,9 @@ cdef enum:
     MOST_COLUMNS = 64
     LETTER_TABLE_SIZE = 256
     LEAST_BUDGET = 1 << 12          # under a memory limit
-    MOST_LATER_ROWS = 8             # distances remembered for one configuration
+    # Distances remembered for one configuration; all of them if none but near ones matter.
+    MOST_LATER_ROWS = 8
+    FARTHEST_NEAR = 64
     # PERF: a new entry costs as much as the engine's work on 10 to 15 events.
     HITS_PER_CREDIT = 16
     MOST_CREDIT = 1 << 16
@@ -91,6 +93,7 @@ cdef class Table:
         free(self.present_rows)
         free(self.later_rows)
         free(self.later_transitions)
+        free(self.near_rows)
         free(self.words)
         free(self.scripts)
         free(self.operations)
@@ -147,6 +150,22 @@ cdef class Table:
             )
         return 0
 
+    cdef uint64_t next_change(self, State *state) except? 0 nogil:
+        """What `Engine.next_change` says, which is remembered for each configuration."""
+        cdef uint64_t change, due
+        if state.configuration == NO_CONFIGURATION:
+            return self.engine.next_change(state)
+        if state.register_count == 0:
+            return UINT64_MAX
+        due = self.configurations[state.configuration].due
+        if due == 0:
+            self.require_structures(state)
+            change = self.engine.next_change(state)
+            if change == UINT64_MAX or state.clock != state.time_stamp:
+                return change
+            due = self.configurations[state.configuration].due = change - state.time_stamp
+        return state.time_stamp + due
+
     # ---- known transitions -----------------------------------------------------------------
 
     cdef size_t _follow(
@@ -197,7 +216,7 @@ cdef class Table:
                 offset += 1
             else:
                 row = find_row(
-                    self.later_rows, &self.configurations[configuration],
+                    self.later_rows, self.near_rows, &self.configurations[configuration],
                     time_stamps[k] - time_stamp
                 )
                 if row == NO_ROW or time_stamps[k] >= TIME_LIMIT():
@@ -412,14 +431,18 @@ cdef class Table:
         if distance == 0:
             transition[0] = &self.present_rows[configuration * self.columns + column]
             return 0
-        row = find_row(self.later_rows, &self.configurations[configuration], distance)
+        row = find_row(
+            self.later_rows, self.near_rows, &self.configurations[configuration], distance
+        )
         if row == NO_ROW:
             row = self.configurations[configuration].later
             while row != NO_ROW:
                 rows += 1
                 row = self.later_rows[row].following
-            if rows == MOST_LATER_ROWS:
-                return 0
+            if rows == MOST_LATER_ROWS and not self.configurations[configuration].near:
+                if self.configurations[configuration].settling > FARTHEST_NEAR:
+                    return 0
+                self._index_rows(&self.configurations[configuration])
             row = self.later_count
             reserve(
                 <void **> &self.later_rows, &self.later_row_capacity, <size_t> row + 1,
@@ -434,10 +457,30 @@ cdef class Table:
             )
             self.later_rows[row].following = self.configurations[configuration].later
             self.configurations[configuration].later = row
+            if self.configurations[configuration].near:
+                self.near_rows[
+                    self.configurations[configuration].near - 1 + self.later_rows[row].distance
+                ] = row
             for i in range(self.columns):
                 self.later_transitions[row * self.columns + i].target = 0
             self.later_count += 1
         transition[0] = &self.later_transitions[row * self.columns + column]
+        return 0
+
+    cdef int _index_rows(self, Configuration *configuration) except -1 nogil:
+        """From now on, find the rows of a configuration by their distance."""
+        cdef uint32_t count = <uint32_t> configuration.settling + 1
+        cdef uint32_t row = configuration.later
+        reserve(
+            <void **> &self.near_rows, &self.near_capacity, <size_t> self.near_count + count,
+            sizeof(uint32_t)
+        )
+        memset(self.near_rows + self.near_count, 0xFF, count * sizeof(uint32_t))
+        configuration.near = self.near_count + 1
+        while row != NO_ROW:
+            self.near_rows[self.near_count + self.later_rows[row].distance] = row
+            row = self.later_rows[row].following
+        self.near_count += count
         return 0
 
     # ---- letters and configurations by number ----------------------------------------------
@@ -489,8 +532,10 @@ cdef class Table:
         configuration.start = self.word_count
         configuration.length = self.key.length
         configuration.later = NO_ROW
+        configuration.near = 0
         configuration.settling = settling_distance(self.engine, state)
         configuration.is_transient = is_transient(self.engine, state)
+        configuration.due = 0
         memcpy(
             self.words + self.word_count, self.key.words, self.key.length * sizeof(uint64_t)
         )
@@ -569,6 +614,7 @@ cdef class Table:
             )
             configuration.start = kept_words
             configuration.later = NO_ROW
+            configuration.near = 0
             kept_words += configuration.length
             kept_count += 1
             renumbered[old_number] = kept_count
@@ -581,7 +627,7 @@ cdef class Table:
             self.present_rows[i].target = 0
         self.configuration_count = kept_count
         self.word_count = kept_words
-        self.later_count = self.script_count = self.operation_count = 0
+        self.later_count = self.near_count = self.script_count = self.operation_count = 0
         self.flushes += 1
         self.rehash()
         return 0
@@ -620,6 +666,7 @@ cdef class Table:
             <void **> &self.later_transitions, &self.later_capacity,
             self.later_count * self.columns, sizeof(Transition)
         )
+        trim(<void **> &self.near_rows, &self.near_capacity, self.near_count, sizeof(uint32_t))
         trim(<void **> &self.words, &self.word_capacity, self.word_count, sizeof(uint64_t))
         trim(<void **> &self.scripts, &self.script_capacity, self.script_count, sizeof(Script))
         trim(
@@ -640,6 +687,7 @@ cdef class Table:
             + self.configuration_table_size * sizeof(uint32_t)
             + (<size_t> self.present_capacity + self.later_capacity) * sizeof(Transition)
             + self.later_row_capacity * sizeof(LaterRow)
+            + self.near_capacity * sizeof(uint32_t)
             + self.word_capacity * sizeof(uint64_t)
             + self.script_capacity * sizeof(Script)
             + self.operation_capacity * sizeof(uint32_t)
@@ -654,6 +702,7 @@ cdef class Table:
         return (
             self.configuration_count * (sizeof(Configuration) + row)
             + self.later_count * (sizeof(LaterRow) + row)
+            + self.near_count * sizeof(uint32_t)
             + self.word_count * sizeof(uint64_t)
             + self.script_count * sizeof(Script)
             + self.operation_count * sizeof(uint32_t)
@@ -661,10 +710,13 @@ cdef class Table:
 
 
 cdef inline uint32_t find_row(
-    const LaterRow *rows, const Configuration *configuration, uint64_t distance
+    const LaterRow *rows, const uint32_t *near_rows, const Configuration *configuration,
+    uint64_t distance
 ) noexcept nogil:
     cdef uint32_t row = configuration.later
     distance = min(distance, configuration.settling)
+    if configuration.near:
+        return near_rows[configuration.near - 1 + distance]
     while row != NO_ROW and rows[row].distance != distance:
         row = rows[row].following
     return row

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mtlmon.arrays.canonical import canonical_texts, is_number
-from mtlmon.arrays.native import EventColumns
+from mtlmon.arrays.native import EventColumns, letters_as_bitmaps
 from mtlmon.arrays.plain_arrays import boolean_array
 from mtlmon.arrays.texts import text_cells
 from mtlmon.errors import MtlmonError
@@ -48,10 +48,11 @@ class Letters:
         shown: for each partition, the values to show with violations; empty if there are none.
     """
 
-    __slots__ = ("booleans", "names", "of_ticks", "of_traces", "shown")
+    __slots__ = ("_bitmaps", "booleans", "names", "of_ticks", "of_traces", "shown")
 
     def __init__(self, names: NDArray[np.uint64] | None, booleans: dict[int, pa.Array]) -> None:
         self.names = names
+        self._bitmaps: list[memoryview] | None = None
         self.booleans = booleans
         self.of_traces: list[dict[int, pa.Array]] = []
         self.of_ticks: list[dict[When, TickAtoms]] = []
@@ -74,7 +75,11 @@ class Letters:
             if array is not None:
                 events.add_bitmap(place, array.buffers()[1], array.offset)
             elif self.names is not None and list(atoms) != list(range(len(atoms))):
-                events.add_bit_of_masks(place, self.names[:, atom // 64], atom % 64)
+                if self._bitmaps is None:
+                    self._bitmaps = letters_as_bitmaps(
+                        np.ascontiguousarray(self.names).reshape(-1), *self.names.shape
+                    )
+                events.add_bitmap(place, self._bitmaps[atom], 0)
         return events
 
     def before(self, count: int) -> Letters:
