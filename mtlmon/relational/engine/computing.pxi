@@ -63,12 +63,19 @@ cdef int evaluate(
                 # the policy itself says so; what is only counted must change nothing
                 continue
             if not engine.skips_overflows:
-                with gil:
-                    words = engine.descriptions[program.description][place]
-                    raise RowError(f"{words} overflows 64 bits")
+                refuse_overflow(engine, program, place)
             engine.overflows += 1
     result[0] = program.registers[program.result]
     return 0
+
+
+cdef int refuse_overflow(
+    RelationalEngine engine, const Program *program, size_t place
+) except -1 nogil:
+    # PERF: a function with objects of Python takes its lock at each end, here for each row
+    with gil:
+        words = engine.descriptions[program.description][place]
+        raise RowError(f"{words} overflows 64 bits")
 
 
 cdef int compute(RelationalEngine engine, Step *step, Rows *given) except -1 nogil:
