@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from mtlmon.errors import MtlmonError, PolicyError, RowError
-from mtlmon.policy.predicates.expression import TypedColumn, column_in
+from mtlmon.policy.predicates.expression import TypedColumn, column_of_schema
 from mtlmon.policy.predicates.numbers import as_before
 from mtlmon.policy.predicates.printer import column_text
 from mtlmon.relations.bounds import (
@@ -151,7 +151,7 @@ class LogRelation(KnownRelation):
             MtlmonError: a column has another type than before.
         """
         schema = batch.schema
-        self.read_columns = tuple(column_in(schema.names, name) for name in self.typed_columns)
+        self.read_columns = tuple(column_of_schema(schema, name) for name in self.typed_columns)
         found = [batch.column(schema.get_field_index(name)) for name in self.read_columns]
         fields = [(name, one.type) for name, one in zip(self.columns, found, strict=True)]
         types = canonical_schema(pa.schema(fields))

@@ -27,7 +27,7 @@ from mtlmon.policy.predicates.time_points import ROWS
 from mtlmon.streams.cells import cell_kind
 from mtlmon.streams.declarations import Declarations, error_at, is_value
 from mtlmon.streams.dependencies import in_order, is_recursive
-from mtlmon.streams.layer_columns import LayerColumns, read
+from mtlmon.streams.layer_columns import GrowingSchema, LayerColumns, read
 from mtlmon.streams.placing import Placer
 from mtlmon.streams.recursion_placing import RecursionPlacer
 from mtlmon.streams.waiting import (
@@ -85,7 +85,7 @@ class Builder:
         self._recursion = RecursionPlacer(self._placer, self._declared, self._columns, texts)
 
     @property
-    def schema(self) -> pa.Schema:
+    def schema(self) -> GrowingSchema:
         """The columns of the rows, and those that layers compute."""
         return self._columns.schema
 

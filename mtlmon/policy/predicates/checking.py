@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from mtlmon.policy.predicates import kinds
 from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.environment import NOTHING, Environment
-from mtlmon.policy.predicates.expression import column_in
+from mtlmon.policy.predicates.expression import column_of_schema
 from mtlmon.policy.predicates.hints import comparison_hint, some
 from mtlmon.policy.predicates.integers import calculate
 from mtlmon.policy.predicates.integers import fits as fits_64_bits
@@ -314,7 +314,7 @@ class _Checker(Requirements):
             return self.report(node, f"there is no column {column_text(name)} in a text log", hint)
         if self.schema is None:
             return kinds.UNKNOWN
-        read = column_in(self.schema.names, name)
+        read = column_of_schema(self.schema, name)
         count = len(self.schema.get_all_field_indices(read))
         if count == 1:
             kind = kind_of(self.schema.field(read).type)

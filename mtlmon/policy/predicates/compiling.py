@@ -25,7 +25,7 @@ from mtlmon.policy.predicates.environment import (
     TIME_STAMPS,
     Environment,
 )
-from mtlmon.policy.predicates.expression import column_in, number
+from mtlmon.policy.predicates.expression import column_in, column_of_schema, number
 from mtlmon.policy.predicates.integers import LARGEST
 from mtlmon.syntax.bounds import UNITS
 from mtlmon.syntax.report import shorten
@@ -287,7 +287,7 @@ class _Program:
         roots = [predicate.expression for predicate in predicates.values()]
         nodes, self.number_of = number(*roots)
         self.types = {
-            (name := column_in(schema.names, node.name)): schema.field(name).type
+            (name := column_of_schema(schema, node.name)): schema.field(name).type
             for node in nodes
             if node.operator in ops.COLUMNS
         }

@@ -11,6 +11,8 @@ from mtlmon.syntax.traversal import number_by, postorder
 if TYPE_CHECKING:
     from collections.abc import Callable, Container
 
+    import pyarrow as pa
+
     from mtlmon.policy.predicates.operators import Operator
     from mtlmon.policy.predicates.own_aggregates import OwnAggregate
     from mtlmon.policy.predicates.own_machines import OwnMachine
@@ -173,6 +175,16 @@ def column_in(names: Container[str], name: str) -> str:
     """Return the column among some names that an expression reads which names a column."""
     if isinstance(name, TypedColumn):
         return name.read_as if name.read_as in names else str(name)
+    return name
+
+
+def column_of_schema(schema: pa.Schema, name: str) -> str:
+    """Return the column of a schema that an expression reads which names a column.
+
+    PERF: looking for it in `schema.names`, a new list each time, took 0.5 s for 1,000 windows.
+    """
+    if isinstance(name, TypedColumn):
+        return name.read_as if schema.get_all_field_indices(name.read_as) else str(name)
     return name
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from mtlmon.errors import PolicyError
 from mtlmon.policy.predicates import kinds
 from mtlmon.policy.predicates import operators as ops
-from mtlmon.policy.predicates.expression import ComputedColumn, column_in
+from mtlmon.policy.predicates.expression import ComputedColumn, column_of_schema
 from mtlmon.policy.predicates.hints import comparison_hint
 from mtlmon.policy.predicates.instants import FORMS, read_instant
 from mtlmon.policy.predicates.kinds import Kind
@@ -184,7 +184,7 @@ class Requirements:
         kind = self.kinds[id(node)]
         if node.operator in ops.COLUMNS and not isinstance(node.value, ComputedColumn):
             column = f"column {shorten(column_text(node.name), _SHOWN_WIDTH)}"
-            read = node.name if self.schema is None else column_in(self.schema.names, node.name)
+            read = node.name if self.schema is None else column_of_schema(self.schema, node.name)
             if self.schema is None or self.schema.get_field_index(read) < 0:
                 return column
             return f"{column} of type {self.schema.field(read).type}"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from mtlmon.errors import TableError
 from mtlmon.policy.policy_file import DEFAULT_TIME
-from mtlmon.policy.predicates.expression import TypedColumn, column_in
+from mtlmon.policy.predicates.expression import TypedColumn, column_in, column_of_schema
 from mtlmon.policy.predicates.printer import column_text
 from mtlmon.support.atom_names import listed
 from mtlmon.support.guesses import nearest
@@ -150,7 +150,7 @@ class Selection:
     def cells(self, batch: pa.RecordBatch, name: str) -> pa.Array:
         """The column of a batch with times, keys, names of events or atoms."""
         if name in self.keys and name in self.declared:
-            name = column_in(batch.schema.names, TypedColumn(name, self.declared[name]))
+            name = column_of_schema(batch.schema, TypedColumn(name, self.declared[name]))
         if name in self.predicates:
             place = batch.schema.get_field_index(name + _TEXT_MARK)
             if place >= 0:
