@@ -146,8 +146,24 @@ def declared_policies(
     file = parsed_policies(texts, declared or LATER, options, needs_policy=needs_policy)
     if file.unit == LATER:
         unit = options.times.unit or unit_of_pattern(options.log.pattern or file.pattern)
-        file = parsed_policies(texts, unit, options, needs_policy=needs_policy)
+        if unit is None and not may_need_unit(file):
+            file.unit = None
+        else:
+            file = parsed_policies(texts, unit, options, needs_policy=needs_policy)
     return file, with_settings(file, options)
+
+
+def may_need_unit(file: PolicyFile) -> bool:
+    """Whether a file may read otherwise if there is no unit of time-stamps, by a quick check.
+
+    PERF: reading 1,000 policies a second time takes as long as the first time.
+    """
+    import re
+
+    if file.parts or file.constants or file.assumptions or file.intervals:
+        return True
+    unit = r"[0-9](?:\s|\#[^\n]*)*+(?:/\*|[a-z]{1,3}\b)"
+    return re.search(unit, file.text) is not None
 
 
 def parsed_policies(

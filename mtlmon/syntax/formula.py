@@ -96,12 +96,16 @@ class Formula:
         span: the place in the source text, or None if there is none.
         value: the variables of a quantifier, the terms of a predicate or comparison; `STRICT` for a
             strict SINCE or UNTIL; None for other operators.
+        is_first_order: whether it has quantifiers, atoms with arguments, or comparisons of
+            variables.
 
     Raises:
         ValueError: operands, interval, name or value do not fit the operator.
     """
 
-    __slots__ = ("_hash", "interval", "name", "operands", "operator", "span", "value")
+    __slots__ = (
+        *("_hash", "interval", "is_first_order", "name", "operands", "operator", "span", "value"),
+    )
 
     operator: Operator
     operands: tuple[Formula, ...]
@@ -109,6 +113,7 @@ class Formula:
     name: str | None
     span: Span | None
     value: Value
+    is_first_order: bool
     _hash: int
 
     def __init__(
@@ -136,7 +141,11 @@ class Formula:
             if not name and operator is ops.PREDICATE:
                 raise ValueError("a predicate has a name that is not empty")
             content = (*content, value)
+        is_first_order = operator.is_first_order
+        for operand in operands:
+            is_first_order = is_first_order or operand.is_first_order
         set_slot: Callable[[Formula, str, object], None] = object.__setattr__
+        set_slot(self, "is_first_order", is_first_order)
         set_slot(self, "operator", operator)
         set_slot(self, "operands", operands)
         set_slot(self, "interval", interval)
@@ -306,11 +315,6 @@ class Formula:
         from mtlmon.analysis.subformulas import atoms
 
         return atoms(self)
-
-    @property
-    def is_first_order(self) -> bool:
-        """Whether it has quantifiers, atoms with arguments, or comparisons of variables."""
-        return any(node.operator.is_first_order for node in postorder(self))
 
     @property
     def past_reach(self) -> int | None:

@@ -103,7 +103,6 @@ class FirstOrderReader(Conditions):
 
     def read(self, text: str, position: int, end: int) -> Token:
         """Return what begins at a position: a leaf, quantifier or atom, or an invalid token."""
-        self.is_used = True
         outer, self._formulas = self._formulas, []
         try:
             if found := QUANTIFIER.match(text, position, end):
