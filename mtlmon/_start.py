@@ -20,6 +20,7 @@ from posix import _exit, environ, getpid, putenv
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import NoReturn
 
 __all__ = [
@@ -58,16 +59,20 @@ def leave_out_what_is_not_needed() -> None:
     for name, value in (b"OPENBLAS_NUM_THREADS", b"1"), (b"ARROW_DEFAULT_MEMORY_POOL", b"system"):
         if name not in environ:
             putenv(name, value)
-    sys.meta_path.insert(0, _NeverPandas)
+    sys.meta_path.insert(0, _BeforeNumpy)
 
 
-class _NeverPandas:
-    """Finds no pandas, although it may be installed."""
+class _BeforeNumpy:
+    """Gives its place among the finders to another one when that has something to leave out."""
 
     @staticmethod
-    def find_spec(name: str, _path: object = None, _target: object = None) -> None:
-        if name == "pandas":
-            raise ModuleNotFoundError("the command mtlmon does without pandas", name=name)
+    def find_spec(name: str, path: Sequence[str] | None = None, _target: object = None) -> object:
+        if name not in ("numpy", "pandas", "pyarrow"):
+            return None
+        from mtlmon._lean_imports import LeanFinder
+
+        sys.meta_path[sys.meta_path.index(_BeforeNumpy)] = LeanFinder
+        return LeanFinder.find_spec(name, path)
 
 
 def take_signals() -> list[tuple[int, object]]:

@@ -16,7 +16,7 @@ PACKAGE = ROOT / "mtlmon"
 
 # From the bottom up. What is in one line is one layer, whose members may know each other.
 LAYERS = [
-    {"_version", "_unbuilt", "_start", "errors"},
+    {"_version", "_unbuilt", "_start", "_lean_imports", "errors"},
     {"support"},
     {"syntax"},
     {"analysis"},

@@ -191,3 +191,44 @@ def test_the_command_does_without_pandas(tmp_path: Path) -> None:
     )
     assert '"fast",2,0,false' in done.stdout
     assert done.returncode == 10
+
+
+def _of_lean_imports(code: str) -> None:
+    """Run code in a process where numpy and Arrow are loaded as in the command."""
+    start = "from mtlmon import _start; _start.leave_out_what_is_not_needed()\n"
+    subprocess.run([sys.executable, "-c", start + code], check=True)
+
+
+def test_what_the_command_leaves_out_comes_on_use() -> None:
+    pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
+    _of_lean_imports(
+        "import sys, numpy.linalg, pyarrow as pa, pyarrow.compute as pc\n"
+        "assert 'equal' not in vars(pc) and 'numpy._typing._char_codes' not in sys.modules\n"
+        "assert pc.equal(pa.array([1, 2]), 2).to_pylist() == [False, True]\n"
+        "assert pc.and_(True, False).as_py() is False and 'equal' in vars(pc)\n"
+        "assert pc.round(pa.array([1.25]), ndigits=1).to_pylist() == [1.2]\n"
+        "assert pa.array([1, 2]).cast(pa.string()).to_pylist() == ['1', '2']\n"
+        "assert pc.function_registry().get_function('equal').name == 'equal'\n"
+        "assert not hasattr(pc, 'no_such_function')\n"
+        "from numpy.typing import ArrayLike, NDArray\n"
+        "assert NDArray is not list and NDArray[numpy.int64]\n"
+    )
+
+
+def test_another_version_of_arrow_is_loaded_as_it_is() -> None:
+    pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
+    _of_lean_imports(
+        "import pyarrow as pa, pyarrow._compute as native\n"
+        "from mtlmon import _lean_imports as lean\n"
+        "from types import ModuleType\n"
+        "module = ModuleType('compute')\n"
+        "class Loader:\n"
+        "    def exec_module(self, module):\n"
+        "        assert 'half' not in vars(module)\n"
+        "        module.half = 1\n"
+        "        assert native.function_registry().get_function('equal').name == 'equal'\n"
+        "        module.equal = native.function_registry().list_functions()[:1] and 2\n"
+        "lean._LaterFunctions(Loader()).exec_module(module)\n"
+        "assert module.equal == 2 and not hasattr(module, 'no_such_function')\n"
+        "assert len(native.function_registry().list_functions()) > 100\n"
+    )

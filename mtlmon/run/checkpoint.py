@@ -8,7 +8,6 @@ import json
 import os
 import stat
 from collections.abc import Sequence
-from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from mtlmon.run.failure import RunError, WriteFailure, reason
@@ -167,6 +166,9 @@ class Checkpoint(NamedTuple):
 
 def own_digest(body: bytes) -> bytes:
     """Return the digest by which a checkpoint reveals damage to itself."""
+    # imported on use, as it loads OpenSSL
+    from hashlib import blake2b
+
     return blake2b(body, digest_size=OWN_DIGEST_BYTES).digest()
 
 

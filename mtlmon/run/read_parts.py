@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from mtlmon.run.checkpoint import DIGEST_BYTES, Edges, LogMark, Place
@@ -130,6 +129,9 @@ class LogDigest:
     """The digest of the monitored part of a log; more than that part may have been read."""
 
     def __init__(self) -> None:
+        # imported on use, as it loads OpenSSL
+        from hashlib import blake2b
+
         self.digest = blake2b(digest_size=DIGEST_BYTES)
         self.size = 0
         self.ahead: deque[memoryview] = deque()
@@ -295,4 +297,6 @@ def read_at(log: OpenLog, position: int, size: int) -> bytes:
 
 
 def hex_digest(data: bytes | bytearray) -> str:
+    from hashlib import blake2b
+
     return blake2b(data, digest_size=DIGEST_BYTES).hexdigest()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from mtlmon.errors import SnapshotError
@@ -46,6 +45,9 @@ def unsealed(kind: bytes, snapshot: bytes) -> bytes:
 
 
 def _digest(body: bytes) -> bytes:
+    # imported on use, as it loads OpenSSL, which takes 2 ms and 3 MB
+    from hashlib import blake2b
+
     return blake2b(body, digest_size=_DIGEST_BYTES).digest()
 
 

@@ -8,13 +8,13 @@ and computes conditions and streams (`TableEvents.prepare_next`). `LogCheck` ask
 batch, so nobody prepares a batch while keys get new numbers. Both threads use the table of keys:
 one adds keys, the other reads the texts of earlier ones. So texts are copied when their memory
 grows, and the old memory stays until the next batch (`KeyTable.read_beside`). A run with
-checkpoints has one thread, because its digest must end where the check is.
+checkpoints has one thread, because its digest must end where the check is; a small file is read by
+the thread that checks it.
 """
 
 from __future__ import annotations
 
 import json
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, Literal, TypeVar, cast
@@ -28,9 +28,7 @@ from mtlmon.checking.sources import BatchReader, LogPlaces, Pause, ReaderPlace
 from mtlmon.engine.guarding import Guard, guarded
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.errors import MtlmonError, RowError, TableError, TickError
-from mtlmon.streams.atoms import StreamAtoms
 from mtlmon.streams.bounds import LARGEST_BATCH
-from mtlmon.streams.ticking import LATEST
 from mtlmon.support.copies import NotCopied
 from mtlmon.support.processors import processor_count
 from mtlmon.support.snapshot_parts import joined_parts, split_parts
@@ -67,6 +65,7 @@ if TYPE_CHECKING:
         Mapping,
         Sequence,
     )
+    from concurrent.futures import Future, ThreadPoolExecutor
     from typing import Protocol
 
     from numpy.typing import NDArray
@@ -75,7 +74,7 @@ if TYPE_CHECKING:
     from mtlmon.policy import Predicate
     from mtlmon.policy.predicates.environment import Environment, Relation
     from mtlmon.relations.revised import RevisedRelations
-    from mtlmon.streams.atoms import Computed
+    from mtlmon.streams.atoms import Computed, StreamAtoms
     from mtlmon.support.inputs import FollowedFile
     from mtlmon.tables.formats.dialect import Dialect
     from mtlmon.tables.row_relations import RowRelations
@@ -91,6 +90,10 @@ if TYPE_CHECKING:
 
 
 _Item = TypeVar("_Item")
+
+# PERF: of a file of one row, a second thread takes 6 ms, most of them for importing executors. It
+# is worth that from a number of bytes on that is checked within some milliseconds.
+_LARGE = 1 << 16
 
 
 class TableEvents(BatchReader[EventBatch], NotCopied):
@@ -194,7 +197,6 @@ class TableEvents(BatchReader[EventBatch], NotCopied):
         self._order = order
         self._relations = relations
         self._origins: RowOrigins | None = None
-        self._has_processors = processor_count() > 1
         self.times = times
         self.rows = 0
         self.schema: pa.Schema | None = None
@@ -206,6 +208,8 @@ class TableEvents(BatchReader[EventBatch], NotCopied):
         self._following: Future[EventBatch | None] | None = None
         self._blocks = SourceBlocks(sources, selection, dialect, pattern)
         self.size = self._blocks.size
+        self._is_large = self.size is not None and self.size >= _LARGE
+        self._prepares = self._is_large and processor_count() > 1
         self._file: SoughtFile | None = None
         # the usable rows so far, and where another reader has been
         self._events = 0
@@ -242,9 +246,11 @@ class TableEvents(BatchReader[EventBatch], NotCopied):
         Until the next batch has been asked for, `keep_traces` must not be called. Batches whose
         events are skipped or have a digest are prepared when they are asked for.
         """
-        if self.size is None or self.digest is not None or self.to_skip or not self._has_processors:
+        if self.digest is not None or self.to_skip or not self._prepares:
             return
         if self._preparing is None:
+            from concurrent.futures import ThreadPoolExecutor
+
             self._preparing = ThreadPoolExecutor(1, "mtlmon-batches")
         for keys in self.key_tables:
             if keys is not None:
@@ -425,7 +431,9 @@ class TableEvents(BatchReader[EventBatch], NotCopied):
         """Yield the usable rows, and count the others or raise their errors."""
         self._blocks.note_block = self.note_block
         blocks = self._blocks.blocks(self.wait)
-        if self.size is not None:
+        if self._is_large:
+            from concurrent.futures import ThreadPoolExecutor
+
             if self._predicates or self._has_streams:
                 # Arrow imports pandas, if it is there, when it first converts a value of Python.
                 # Of two threads that do so, one could see a module without content.
@@ -792,9 +800,11 @@ class TableEvents(BatchReader[EventBatch], NotCopied):
         Raises:
             TableError: integers overflow at a tick.
         """
-        limit = min(limit, LATEST)
         if self._streams is None or self._last_block is None:
             return
+        from mtlmon.streams.ticking import LATEST
+
+        limit = min(limit, LATEST)
         if self._relations is not None:
             for batch in self._of_pieces(self._relations.pass_time(limit)):
                 assert batch is not None

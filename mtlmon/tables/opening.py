@@ -13,7 +13,6 @@ from mtlmon.policy.predicates.expression import typed_columns
 from mtlmon.policy.predicates.time_points import Changes
 from mtlmon.policy.renaming import expressions_of
 from mtlmon.policy.types import with_times
-from mtlmon.streams.atoms import StreamAtoms
 from mtlmon.streams.bounds import LARGEST_BATCH
 from mtlmon.support.option_names import PYTHON
 from mtlmon.support.table_formats import LINES
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
     from mtlmon.policy.predicates.time_points import When
     from mtlmon.relations.of_rows import LogRelation
     from mtlmon.relations.revised import RevisedRelations
+    from mtlmon.streams.atoms import StreamAtoms
     from mtlmon.support.option_names import OptionNames
     from mtlmon.tables.formats.files import Tables
     from mtlmon.tables.looking_up import GivenRelations
@@ -362,11 +362,16 @@ def open_tables(
     if in_any_order and has_shown and policies is not None and needs is not None:
         # whoever puts rows in order computes what depends on others
         nothing: list[dict[When, list[str]]] = [{} for _ in shown or ()]
+        from mtlmon.streams.atoms import StreamAtoms
+
         values_of_rows = StreamAtoms(policies, nothing, needs.log_atoms, environment, shown=shown)
         shown, has_shown = None, False
     if in_any_order and has_computed:
         shown, has_shown = computed, True
     if policies is not None and needs and (needs.remembering or streams or has_ticks or has_shown):
+        # PERF: streams take 10 ms to import
+        from mtlmon.streams.atoms import StreamAtoms
+
         wanted = [
             {
                 period: [name for name in names if period or name in needs.remembering]

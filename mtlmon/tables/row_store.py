@@ -8,7 +8,6 @@ row comes from, for errors.
 
 from __future__ import annotations
 
-from tempfile import TemporaryFile, gettempdir
 from typing import IO, TYPE_CHECKING
 
 import numpy as np
@@ -75,6 +74,9 @@ class RowStore:
 
     def _spill(self) -> None:
         """Write the batches in memory to the file."""
+        # imported on use, as it imports all kinds of compression
+        from tempfile import TemporaryFile, gettempdir
+
         try:
             if self._file is None:
                 self._file = TemporaryFile()  # noqa: SIM115 (closed with the store)

@@ -6,7 +6,6 @@ of Computer Programming", volume 3, section 5.4, for sorting by runs in files th
 
 from __future__ import annotations
 
-from tempfile import TemporaryFile, gettempdir
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
@@ -146,6 +145,9 @@ class EventSorter:
 
     def _spill(self) -> None:
         """Write the events in memory to a run: to the last run, if they continue it."""
+        # imported on use, as it imports all kinds of compression
+        from tempfile import TemporaryFile, gettempdir
+
         records = self._sorted_waiting()
         first = _key(records[0])
         try:

@@ -45,8 +45,9 @@ policy quiet on every 10: count[0,20]() < 4
 
 @pytest.fixture(autouse=True)
 def _two_restless_threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """There are processors for two threads, which take turns as often as they can."""
+    """There are processors and bytes for two threads, which take turns as often as they can."""
     monkeypatch.setattr(events, "processor_count", lambda: 2)
+    monkeypatch.setattr(events, "_LARGE", 0)
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     yield
