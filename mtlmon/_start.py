@@ -21,6 +21,7 @@ from posix import _exit, environ, getpid, putenv
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from importlib.machinery import ModuleSpec
     from typing import NoReturn
 
 __all__ = [
@@ -66,7 +67,9 @@ class _BeforeNumpy:
     """Gives its place among the finders to another one when that has something to leave out."""
 
     @staticmethod
-    def find_spec(name: str, path: Sequence[str] | None = None, _target: object = None) -> object:
+    def find_spec(
+        name: str, path: Sequence[str] | None = None, _target: object = None
+    ) -> ModuleSpec | None:
         if name not in ("numpy", "pandas", "pyarrow"):
             return None
         from mtlmon._lean_imports import LeanFinder
