@@ -62,6 +62,9 @@ cdef class Streams(MemoryHolder):
         size_t count, const uint32_t *offsets=*
     ) except? 0 nogil
 
+    cdef bint step_at_rest(
+        self, uint32_t number, uint64_t time_stamp, uint64_t letter, size_t place
+    ) noexcept nogil
     cdef size_t run_sparse(
         self, EventColumns events, size_t first, size_t count
     ) except? 0 nogil

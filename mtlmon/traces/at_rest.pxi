@@ -15,6 +15,7 @@ from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy, memset
 
 from mtlmon.engine.native cimport (
+    ACTION_KIND,
     Configuration,
     ENOUGH_VERDICTS,
     Engine,
@@ -27,8 +28,12 @@ from mtlmon.engine.native cimport (
     MOST_WORDS,
     NONE as NO_ENTRY,
     NO_CONFIGURATION,
+    TIME_LIMIT,
     Table,
+    Transition,
+    VERDICT_FALSE,
     VERDICT_TRUE,
+    VerdictRecord,
     Verdicts,
     chunk_size,
     expression_places,
@@ -41,6 +46,7 @@ from mtlmon.engine.native cimport (
     require_registers,
     reserve,
     restore,
+    set_boolean,
     set_next_offset,
 )
 
@@ -54,6 +60,8 @@ cdef extern from *:
     void prefetch "mtlmon_prefetch"(const void *place) noexcept nogil
 
 cdef enum:
+    # the state of a stream is not loaded for fewer events, if that can be avoided
+    FEW_EVENTS = 4
     # how many events ahead states are prefetched from memory
     AHEAD = 6
     FAR_AHEAD = 12
@@ -313,6 +321,13 @@ cdef class Streams:
         cdef bint is_done
         self.done = 0
         output.count = 0
+        reserve(
+            <void **> &output.records, &output.capacity, ENOUGH_VERDICTS + 1,
+            sizeof(VerdictRecord)
+        )
+        reserve(
+            <void **> &self.owners, &self.owner_capacity, ENOUGH_VERDICTS + 1, sizeof(uint32_t)
+        )
         while done < count and output.count < ENOUGH_VERDICTS:
             number = numbers[done]
             resting = &self.resting[number]
@@ -328,6 +343,13 @@ cdef class Streams:
             last = done + 1
             while last < count and numbers[last] == number:
                 last += 1
+            if last - done < FEW_EVENTS and offsets == NULL and self.step_at_rest(
+                number, time_stamps[done], letters[done * words], done
+            ):
+                known = output.count
+                done += 1
+                self.done = done
+                continue
             is_done = False
             self.load(resting)
             try:
@@ -352,6 +374,44 @@ cdef class Streams:
                 self.worker.state.first_offset = 0
                 self.store(resting)
         return done
+
+    cdef bint step_at_rest(
+        self, uint32_t number, uint64_t time_stamp, uint64_t letter, size_t place
+    ) noexcept nogil:
+        """Process the next event of a stream without loading its state, if that is possible.
+
+        PERF: it is if the transition is known, and decides the event's own time-point alone. With
+        50 streams in random order, it takes 20 ns instead of 45, with all around it.
+
+        Returns:
+            Whether the event has been processed; the output has room for its verdict.
+        """
+        cdef Resting *resting = &self.resting[number]
+        cdef Verdicts *output = &self.worker.output
+        cdef const Transition *transition
+        cdef uint32_t kind
+        if resting.configuration == NO_CONFIGURATION or time_stamp >= TIME_LIMIT():
+            return False
+        transition = self.worker.table.known(
+            resting.configuration, time_stamp - resting.time_stamp, letter
+        )
+        if transition == NULL:
+            return False
+        kind = transition.action & ACTION_KIND
+        if kind != VERDICT_TRUE and kind != VERDICT_FALSE:
+            return False
+        resting.offset = resting.offset + 1 if time_stamp == resting.time_stamp else 0
+        resting.time_stamp = resting.clock = time_stamp
+        resting.configuration = transition.target - 1
+        set_boolean(&output.records[output.count], time_stamp, resting.offset, <uint8_t> kind)
+        output.records[output.count].place = <uint32_t> place
+        self.owners[output.count] = number
+        output.count += 1
+        self.event_count += 1
+        self.true_count += kind == VERDICT_TRUE
+        self.false_count += kind == VERDICT_FALSE
+        self.worker.table.hits += 1
+        return True
 
     cdef size_t run_sparse(
         self, EventColumns events, size_t first, size_t count

@@ -10,6 +10,13 @@ cdef enum:
     ENOUGH_VERDICTS = 1024
 
 
+cdef enum:
+    # The part of an action that says what it is: a kind of verdict of the own time-point, ...
+    ACTION_KIND = 7
+    # ... or this, if that gets a register; others are scripts
+    ADDS_REGISTER = 3
+
+
 cdef struct Transition:
     uint32_t target         # configuration + 1, or 0 for an unknown transition
     uint32_t action
@@ -91,6 +98,9 @@ cdef class Table:
         self, State *state, const uint64_t *time_stamps, const uint64_t *letters, size_t stride,
         size_t count, Verdicts *verdicts, size_t first_place
     ) except? 0 nogil
+    cdef const Transition *known(
+        self, uint32_t configuration, uint64_t distance, uint64_t letter
+    ) noexcept nogil
     cdef uint64_t next_change(self, State *state) except? 0 nogil
     cdef int structure(self, State *state) except -1 nogil
     cdef int require_structures(self, State *state) except -1 nogil

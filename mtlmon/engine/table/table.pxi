@@ -56,7 +56,6 @@ cdef enum:
     MOST_CREDIT = 1 << 16
     LONGEST_PAUSE = 1 << 24
     # An action: its effect on its own time-point, in two bits ...
-    ADDS_REGISTER = 3               # the other three are kinds of verdicts
     OWN_BITS = 3
     # ... whether a script does that and more, and the register referred to or the script.
     HAS_SCRIPT = 4
@@ -149,6 +148,26 @@ cdef class Table:
                 self.words + self.configurations[state.configuration].start
             )
         return 0
+
+    cdef const Transition *known(
+        self, uint32_t configuration, uint64_t distance, uint64_t letter
+    ) noexcept nogil:
+        """The transition of an event if it is known, otherwise NULL."""
+        cdef uint32_t column = self._intern_letter(letter)
+        cdef const Transition *transition
+        cdef uint32_t row
+        if column == NO_COLUMN:
+            return NULL
+        if distance == 0:
+            transition = &self.present_rows[configuration * self.columns + column]
+        else:
+            row = find_row(
+                self.later_rows, self.near_rows, &self.configurations[configuration], distance
+            )
+            if row == NO_ROW:
+                return NULL
+            transition = &self.later_transitions[row * self.columns + column]
+        return NULL if transition.target == 0 else transition
 
     cdef uint64_t next_change(self, State *state) except? 0 nogil:
         """What `Engine.next_change` says, which is remembered for each configuration."""
