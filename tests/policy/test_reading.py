@@ -556,6 +556,13 @@ def test_errors_of_conditions(text: str, column: int, message: str, hint: str | 
     assert hint is None or hint in (error.hint or "")
 
 
+def test_conditions_that_begin_alike() -> None:
+    texts = ["x > 1 /* y */ AND y", "x > 1 / 2", "(x > 1) AND y", "x > 1 # y\n + 2", "x > 1"]
+    file = parse_policies("\n".join(f"policy p{n}: {text}" for n, text in enumerate(texts)))
+    alone = [parse_policies(text).policies[0].formula for text in texts]
+    assert [policy.formula for policy in file.policies] == alone
+
+
 def test_conditions_take_linear_time() -> None:
     text = " AND ".join(f"(x > {number})" for number in range(5000))
     file = parse_policies("(" * 5000 + text + ")" * 5000)
