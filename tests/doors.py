@@ -121,7 +121,7 @@ if TYPE_CHECKING:
     )
     from mtlmon.engine import choice as engine_choice
     from mtlmon.engine.choice import MOST_VARIABLES, EngineChoice, choose_engine, has_time_bound
-    from mtlmon.engine.compile import OPERATIONS
+    from mtlmon.engine.compile import OPERATIONS, compile_formulas
     from mtlmon.engine.expressions import bdd as expressions_bdd
     from mtlmon.engine.memory_limit import CATEGORIES, formula_bytes, memory_size
     from mtlmon.engine.native import (

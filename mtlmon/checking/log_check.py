@@ -25,6 +25,7 @@ from mtlmon.drive.native import (
     policies_snapshot,
     restore_policies,
 )
+from mtlmon.engine.compile import compile_formulas
 from mtlmon.engine.memory_limit import formula_bytes, memory_size
 from mtlmon.engine.native import MemoryLimit, clock_at_end, is_end_of_time
 from mtlmon.errors import MtlmonError
@@ -171,11 +172,9 @@ class LogCheck:
         self.memory.note("formula", formula_bytes(*(policy.formula for policy in monitored)))
         self._monitors: list[KeyedMonitors] = []
         held = 0
-        for policy in monitored:
+        for program in compile_formulas(policy.formula for policy in monitored):
             own_clocks = waits[len(self._monitors)]
-            self._monitors.append(
-                KeyedMonitors(policy.formula, mode, bdd=bdd, own_clocks=own_clocks)
-            )
+            self._monitors.append(KeyedMonitors(program, mode, bdd=bdd, own_clocks=own_clocks))
             if self.memory.limit is not None:
                 self._monitors[-1].set_limit(self.memory, len(monitored))
             # With many policies, the limit may already be exceeded here.

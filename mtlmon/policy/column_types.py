@@ -63,6 +63,7 @@ _OF_SIGNATURE = {
     **dict.fromkeys(("number", "integer", "float"), NUMBER),
     **{"time": _TIME, "boolean": _BOOLEAN, "text": _TEXT},
 }
+_COMPARISONS = frozenset({ops.EQUAL, ops.NOT_EQUAL, *ops.ORDERINGS, ops.IN, ops.NOT_IN})
 # what compares values, beside = and !=
 _COMPARING = frozenset({ops.WINDOW_DISTINCT, ops.INSTANCE, *ops.LOOK_UPS})
 # what columns are read as that are arguments of atoms
@@ -441,7 +442,7 @@ class _Finder:
             return operands[0]
         if operator in ops.WINDOWS or operator is ops.OVER or operator in ops.OF_FORMULAS:
             return self.aggregate(node, operands)
-        if operator in {ops.EQUAL, ops.NOT_EQUAL, *ops.ORDERINGS, ops.IN, ops.NOT_IN}:
+        if operator in _COMPARISONS:
             return self.comparison(node, operands)
         if operator in {ops.IF, ops.COALESCE, ops.LEAST, ops.GREATEST}:
             return self.choice(node, operands)

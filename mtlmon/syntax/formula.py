@@ -104,7 +104,8 @@ class Formula:
     """
 
     __slots__ = (
-        *("_hash", "interval", "is_first_order", "name", "operands", "operator", "span", "value"),
+        *("_atoms", "_hash", "interval", "is_first_order", "name", "operands", "operator", "span"),
+        "value",
     )
 
     operator: Operator
@@ -114,6 +115,7 @@ class Formula:
     span: Span | None
     value: Value
     is_first_order: bool
+    _atoms: tuple[str, ...] | None
     _hash: int
 
     def __init__(
@@ -152,6 +154,7 @@ class Formula:
         set_slot(self, "name", name)
         set_slot(self, "span", span)
         set_slot(self, "value", value)
+        set_slot(self, "_atoms", None)
         set_slot(self, "_hash", hash(content))
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
@@ -312,9 +315,12 @@ class Formula:
     @property
     def atoms(self) -> tuple[str, ...]:
         """The names of the atoms, in order of first occurrence."""
-        from mtlmon.analysis.subformulas import atoms
+        if self._atoms is None:
+            from mtlmon.analysis.subformulas import atoms
 
-        return atoms(self)
+            object.__setattr__(self, "_atoms", atoms(self))
+        assert self._atoms is not None
+        return self._atoms
 
     @property
     def past_reach(self) -> int | None:

@@ -6,10 +6,13 @@ import pickle
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mtlmon import Formula, Monitor, Program, atom, compile_formula, parse
-from tests.doors import OPERATIONS, make
+from tests.doors import OPERATIONS, compile_formulas, make
 from tests.doors import syntax_operators as ops
+from tests.syntax.strategies import formulas
 
 
 def operations(text: str) -> list[str]:
@@ -84,6 +87,16 @@ def test_the_place_of_until(text: str, expected: list[str]) -> None:
 
 def test_atoms_that_do_not_matter_are_left_out() -> None:
     assert compile_formula(parse("p OR (q AND false) OR r")).atoms == ("p", "r")
+
+
+@given(st.lists(formulas(), min_size=1, max_size=3))
+def test_formulas_that_differ_in_names_only_are_compiled_alike(some: list[Formula]) -> None:
+    renamed = [
+        formula.substitute(dict(zip(formula.atoms, map(atom, formula.atoms[::-1]), strict=True)))
+        for formula in some
+    ]
+    every = [*some, *renamed, *some]
+    assert list(compile_formulas(every)) == [compile_formula(formula) for formula in every]
 
 
 def test_programs_compare_hash_and_pickle() -> None:

@@ -120,24 +120,22 @@ class _Resolver:
 
     def resolve(self, root: Expression, place: _Place) -> Expression:
         done: dict[tuple[int, _Place], Expression] = {}
-        stack = [(root, place)]
+        # with where its operands stand once these are done
+        stack: list[tuple[Expression, _Place, list[_Place] | None]] = [(root, place, None)]
         while stack:
-            node, place = stack[-1]
-            if (id(node), place) in done:
-                stack.pop()
+            node, at, places = stack.pop()
+            if places is None and (id(node), at) in done:
                 continue
-            places = _places(node, place)
-            keys = [(id(operand), at) for operand, at in zip(node.operands, places, strict=True)]
-            missing = [
-                pair
-                for pair, key in zip(zip(node.operands, places, strict=True), keys, strict=True)
-                if key not in done
-            ]
-            if missing:
-                stack += reversed(missing)
+            if places is None and node.operands:
+                places = _places(node, at)
+                stack.append((node, at, places))
+                stack += [
+                    (operand, own, None)
+                    for operand, own in zip(node.operands[::-1], places[::-1], strict=True)
+                ]
                 continue
-            stack.pop()
-            done[id(node), place] = self.resolved(node, place, tuple(done[key] for key in keys))
+            operands = zip(map(id, node.operands), places or (), strict=True)
+            done[id(node), at] = self.resolved(node, at, tuple(done[key] for key in operands))
         return done[id(root), place]
 
     def resolved(
@@ -204,15 +202,15 @@ def _places(node: Expression, place: _Place) -> list[_Place]:
     """Where the operands of a node stand."""
     operator = node.operator
     if operator in _CONNECTIVES:
-        places = [place._replace(is_condition=True)]
+        places = [_Place(True, place.is_of_columns)]
     elif operator in ops.WINDOWS:
         places = [_Place(operator.word in _OF_CONDITIONS, False)]
     elif operator is ops.OVER:
         places = [_Place(node.over.aggregate in _OF_CONDITIONS, False)]
     elif operator is ops.IF:
-        return [place._replace(is_condition=True), place, place]
+        return [_Place(True, place.is_of_columns), place, place]
     elif operator in _CHOICES:
         places = [place]
     else:
-        places = [place._replace(is_condition=False)]
+        places = [_Place(False, place.is_of_columns)]
     return places * len(node.operands)

@@ -144,7 +144,7 @@ class TimePoints:
             seen.add(id(node))
             if node.operator is ops.STREAM:
                 found.append(Read(node, self._streams.get(node.name, ROWS)))
-            elif node.operator in {ops.ATOM, ops.LET}:
+            elif node.operator is ops.ATOM or node.operator is ops.LET:
                 found += [Read(node, period) for period in self._periods_of(node)]
             elif node.operator is ops.COLUMN and node.name != self._time:
                 found.append(Read(node, ROWS))
