@@ -34,6 +34,12 @@ _PIECE = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
+# What all first-order formulas have, and few others: a quantifier, or a name before a parenthesis.
+# PERF: for 1,000 policies with windows, looking for it takes 6 ms, and at all pieces 15.
+_SIGN = re.compile(
+    r"""(?x) FORALL | EXISTS | [∀∃] | [FGXYHO] \s* [(\#/]
+    | [\w$.'"] (?<! [\s(]NOT ) (?<! [\s(]AND ) (?<! [\s(]OR ) (?<! [\s(]IMPLIES ) [ \t]* \("""
+)
 _OPENING = re.compile(r"[ \t]*\(")
 _COMMA = re.compile(r'"(?:[^"\\\n]|\\.)*"|[][(),]')
 _NEVER = frozenset(
@@ -50,6 +56,8 @@ def is_first_order(text: str, start: int, end: int, relations: Container[str]) -
         end: where it ends.
         relations: the names of atoms and lets with arguments that the file declares.
     """
+    if not _SIGN.search(text, start, end):
+        return False
     position = start
     wants_operand = True
     while piece := _PIECE.match(text, position, end):

@@ -228,7 +228,8 @@ class Expression:
         set_slot(self, "operands", operands)
         set_slot(self, "value", value)
         set_slot(self, "span", span)
-        set_slot(self, "_hash", hash((operator.name, operands, value_key(value))))
+        key = None if value is None else value_key(value)
+        set_slot(self, "_hash", hash((operator.name, operands, key)))
 
     @property
     def name(self) -> str:

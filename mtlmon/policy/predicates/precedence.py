@@ -96,7 +96,8 @@ class PrecedenceParser:
 
     @property
     def token(self) -> Token:
-        return self.ahead(0)
+        tokens, index = self.tokens, self.index
+        return tokens[index] if 0 <= index < len(tokens) else self.ahead(0)
 
     def ahead(self, distance: int) -> Token:
         """The token at a distance; if there are not so many, the first or the last one."""

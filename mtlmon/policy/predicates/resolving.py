@@ -124,18 +124,18 @@ class _Resolver:
         stack: list[tuple[Expression, _Place, list[_Place] | None]] = [(root, place, None)]
         while stack:
             node, at, places = stack.pop()
-            if places is None and (id(node), at) in done:
+            if places is not None:
+                keys = zip(map(id, node.operands), places, strict=True)
+                done[id(node), at] = self.resolved(node, at, tuple(done[key] for key in keys))
+            elif (id(node), at) in done:
                 continue
-            if places is None and node.operands:
+            elif node.operands:
                 places = _places(node, at)
                 stack.append((node, at, places))
-                stack += [
-                    (operand, own, None)
-                    for operand, own in zip(node.operands[::-1], places[::-1], strict=True)
-                ]
-                continue
-            operands = zip(map(id, node.operands), places or (), strict=True)
-            done[id(node), at] = self.resolved(node, at, tuple(done[key] for key in operands))
+                pairs = zip(node.operands[::-1], places[::-1], strict=True)
+                stack += [(operand, own, None) for operand, own in pairs]
+            else:
+                done[id(node), at] = self.resolved(node, at, ())
         return done[id(root), place]
 
     def resolved(
