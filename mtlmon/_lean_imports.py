@@ -1,15 +1,20 @@
-"""Keeps numpy and Arrow from loading what the command never uses.
+"""Keeps the command from importing what it never uses.
 
-That is pandas, documentation, types for type checkers, and a function of Python for each of Arrow's
-300 functions. Other versions of these packages, which do not have these modules, are loaded whole.
+That is pandas, documentation, types for type checkers, translations, a function of Python for each
+of Arrow's 300 functions, and modules for functions that nobody calls. Other versions of numpy and
+Arrow, which have other modules, are loaded whole.
 
 PERF: of 0.24 s of processor time for a table of one row, the functions of Arrow with their
-documentation took 20 ms, that of numpy 8 ms, and its types 8 ms. pandas would take 180 ms.
+documentation took 20 ms, that of numpy 8 ms, its types 8 ms, and the other modules 5 ms. pandas
+would take 180 ms. Of 38 ms for a text log, looking for translations of argparse took 1.3 ms.
 """
 
 from __future__ import annotations
 
-from importlib.machinery import ModuleSpec, PathFinder
+# always there, unlike `importlib.machinery`
+from _frozen_importlib import ModuleSpec
+from _frozen_importlib_external import PathFinder
+from _thread import RLock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,28 +54,33 @@ class _NoDocumentation:
         module.__dict__.update(_DOCUMENTATION[module.__name__])
 
 
-class _LaterTypes(_NoDocumentation):
-    """Loads types when one is used besides the only one that numpy itself uses, in annotations."""
+class _Later(_NoDocumentation):
+    """Loads a module once something of it is used besides the few names that are always used."""
 
     def __init__(self, loader: Loader) -> None:
         self._loader = loader
 
     def exec_module(self, module: ModuleType) -> None:
+        lock = RLock()
+        begun = False
+
         def of_all(name: str) -> object:
-            if name.startswith("__"):
-                raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
-            module.__dict__.pop("__getattr__", None)
-            self._loader.exec_module(module)
+            nonlocal begun
+            with lock:
+                is_of_python = name.startswith("__") and name != "__all__"
+                if is_of_python or (begun and "__getattr__" in module.__dict__):
+                    raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
+                if not begun:
+                    begun = True
+                    self._loader.exec_module(module)
+                    del module.__dict__["__getattr__"]
             return getattr(module, name)
 
-        module.__dict__.update(NDArray=list, __getattr__=of_all)
+        module.__dict__.update(_ALWAYS_USED[module.__name__], __getattr__=of_all)
 
 
-class _LaterFunctions(_NoDocumentation):
+class _LaterFunctions(_Later):
     """Loads `pyarrow.compute`, which makes each of its functions when that is first used."""
-
-    def __init__(self, loader: Loader) -> None:
-        self._loader = loader
 
     def exec_module(self, module: ModuleType) -> None:
         import pyarrow._compute as native
@@ -120,4 +130,18 @@ _DOCUMENTATION: dict[str, dict[str, object]] = {
     "pyarrow._compute_docstrings": {"function_doc_additions": {}},
     "pyarrow.vendored.docscrape": {"NumpyDocString": lambda _text: {"Parameters": ()}},
 }
-_LEAN = {"numpy._typing": _LaterTypes, "pyarrow.compute": _LaterFunctions}
+_ALWAYS_USED: dict[str, dict[str, object]] = {
+    # in annotations
+    "numpy._typing": {"NDArray": list},
+    # in functions that nobody calls
+    "calendar": {},
+    "pickle": {},
+    "platform": {},
+    "socket": {},
+    # in argparse, of which nobody has translations
+    "gettext": {
+        "gettext": lambda text: text,
+        "ngettext": lambda one, many, count: one if count == 1 else many,
+    },
+}
+_LEAN = {**dict.fromkeys(_ALWAYS_USED, _Later), "pyarrow.compute": _LaterFunctions}

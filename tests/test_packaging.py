@@ -212,6 +212,14 @@ def test_what_the_command_leaves_out_comes_on_use() -> None:
         "assert not hasattr(pc, 'no_such_function')\n"
         "from numpy.typing import ArrayLike, NDArray\n"
         "assert NDArray is not list and NDArray[numpy.int64]\n"
+        "import calendar, gettext, pickle, platform\n"
+        "assert not {'_pickle', '_socket', 'locale'} & sys.modules.keys()\n"
+        "assert not hasattr(pickle, '__no__') and not hasattr(pickle, 'no')\n"
+        "assert pickle.loads(pickle.dumps(pa.array([1]))).to_pylist() == [1]\n"
+        "assert gettext.gettext('x') == 'x' and gettext.ngettext('one', 'many', 2) == 'many'\n"
+        "assert gettext.NullTranslations and platform.system() and calendar.isleap(2024)\n"
+        "from socket import *\n"
+        "assert socket and AF_INET\n"
     )
 
 

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import re
-from datetime import date
-from fractions import Fraction
 from typing import NamedTuple
 
 from mtlmon.policy.predicates import operators as ops
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from fractions import Fraction
 
 _INSTANT = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)"
     r"(?:[Tt ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,18}))?)?\s?(Z|z|[+-]\d\d(?::?\d\d)?)?)?",
     re.ASCII,
 )
-_EPOCH = date(1970, 1, 1).toordinal()
 
 
 class Form(NamedTuple):
@@ -68,13 +69,17 @@ def read_instant(text: str) -> tuple[Fraction, bool] | None:
     match = _INSTANT.fullmatch(text)
     if match is None:
         return None
+    # imported on use, as they take 2 ms
+    from datetime import date
+    from fractions import Fraction
+
     year, month, day = (int(match[group]) for group in (1, 2, 3))
     hour, minute, second = (int(match[group] or 0) for group in (4, 5, 6))
     zone = _zone_minutes(match[8])
     if hour > 23 or minute > 59 or second > 60 or zone is None:
         return None
     try:
-        days = date(year, month, day).toordinal() - _EPOCH
+        days = date(year, month, day).toordinal() - date(1970, 1, 1).toordinal()
     except ValueError:
         return None
     seconds = days * 86400 + hour * 3600 + (minute - zone) * 60 + second

@@ -9,8 +9,6 @@ from libc.string cimport memset
 from mtlmon.policy.predicates.operations cimport Register
 
 from math import fsum as _fsum, isfinite as _isfinite
-from fractions import Fraction as _Fraction
-from statistics import median as _median
 
 from mtlmon.errors import RowError
 
@@ -19,7 +17,9 @@ cdef double folded(AggregateKind kind, list bag) except? -1:
     """A sum, mean or median of numbers. Sums and means of floats do not depend on their order."""
     cdef bint is_finite = all(map(_isfinite, bag))
     if kind == MEDIAN_OF:
-        return float(_median(map(_Fraction, bag)) if is_finite else _median(bag))
+        # imported on use, as it takes 1 ms
+        from statistics import median
+        return float(median(map(_fraction, bag)) if is_finite else median(bag))
     if kind == SUM_OF:
         return _total(bag)
     if bag and isinstance(bag[0], int):
@@ -34,7 +34,12 @@ cdef double _total(list bag) except? -1:
     except ValueError:
         return float("nan")
     except OverflowError:
-        return float("inf") if sum(map(_Fraction, bag)) > 0 else float("-inf")
+        return float("inf") if sum(map(_fraction, bag)) > 0 else float("-inf")
+
+
+def _fraction(value):
+    from fractions import Fraction
+    return Fraction(value)
 
 
 cdef int note_wide_sum(RelationalEngine engine) except -1 nogil:
