@@ -160,6 +160,12 @@ def test_the_command_starts_light(formula: str, tmp_path: Path) -> None:
         imported = _imported_by(code, "--output-format", format, str(named), str(log))
         assert "mtlmon.checking.outputs" in imported
         assert not imported & {"numpy", "pyarrow"}
+    # nor do policies with variables
+    named.write_text("unit s\natom p(x: int)\npolicy x: not p(3)\nfind y: p(x)\n")
+    log.write_text("@1 p(3)\n@2 p(4)\n")
+    imported = _imported_by(code, str(named), str(log))
+    assert "mtlmon.relational.native" in imported
+    assert not imported & {"numpy", "pyarrow", "hashlib", "statistics", "fractions", "random"}
 
 
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs /proc")

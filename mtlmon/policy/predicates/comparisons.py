@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from fractions import Fraction
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,6 +19,7 @@ from mtlmon.policy.predicates.kinds import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from fractions import Fraction
 
     from mtlmon.policy.predicates.expression import Constant, Expression
     from mtlmon.policy.predicates.numbers import Values
@@ -118,6 +118,8 @@ def members_of(values: tuple[Constant, ...], kind: Kind) -> pa.Array:
         instants = [instant_in(str(value), kind) for value in values]
         return pa.array([int(found) for found in instants if _is_int64(found)], pa.int64())
     if kind.name == "integer":
+        from fractions import Fraction
+
         fractions = [Fraction(value) for value in values if isinstance(value, int | Decimal)]
         return pa.array([int(found) for found in fractions if _is_int64(found)], pa.int64())
     if kind.name == "decimal":
@@ -146,5 +148,7 @@ def _is_float(value: int | Decimal) -> bool:
 
 
 def _is_decimal(value: Decimal, kind: Kind) -> bool:
+    from fractions import Fraction
+
     shifted = Fraction(value) * Fraction(10) ** kind.scale
     return shifted.denominator == 1 and abs(shifted) < 10**kind.precision

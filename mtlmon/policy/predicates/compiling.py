@@ -8,7 +8,6 @@ rows is not compiled here: its values are columns of their own.
 from __future__ import annotations
 
 from decimal import Decimal
-from fractions import Fraction
 from functools import partial
 from itertools import repeat
 from typing import TYPE_CHECKING
@@ -441,6 +440,8 @@ class _Program:
         if names in {("integer", "float"), ("decimal", "float"), ("decimal", "integer")} and (
             isinstance(constant, int | Decimal)
         ):
+            from fractions import Fraction
+
             found = partial(with_constant, operator, Fraction(constant), one.scale)
             return found, arguments[:1]
         if names == ("float", "integer") and isinstance(constant, int):

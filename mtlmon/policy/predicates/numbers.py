@@ -8,7 +8,6 @@ remainder, and truncates the quotient of integers.
 from __future__ import annotations
 
 from decimal import Decimal
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -21,6 +20,7 @@ from mtlmon.policy.predicates.integers import LARGEST, SMALLEST
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from fractions import Fraction
 
     from numpy.typing import NDArray
 
@@ -116,6 +116,8 @@ def compare_with_constant(
     The comparison is exact: all possible values lie on a grid, and are compared with the neighbour
     of the constant on that grid.
     """
+    from fractions import Fraction
+
     shifted = constant * Fraction(10) ** scale
     floor = shifted.numerator // shifted.denominator
     if pa.types.is_decimal(values.type):

@@ -117,7 +117,7 @@ class Requirements:
         if form is None or not isinstance(value, str):
             return True
         is_whole = is_ordered or len(value) == form.length
-        if is_whole and form.pattern.fullmatch(value):
+        if is_whole and re.fullmatch(form.pattern, value):
             return True
         shown = shorten(constant_text(value), _SHOWN_WIDTH)
         self.report(place, f"{operand.operator.name} is never {shown}", form.hint)

@@ -7,7 +7,6 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
-from zoneinfo import ZoneInfo
 
 import numpy as np
 import pyarrow as pa
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 
 _FAULT_NUMBER = {name: number for number, name in FAULTS.items()}
 MISSING = _FAULT_NUMBER["missing"]
-_NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*", re.ASCII)
+_NUMBER = r"(?a)\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*"
 _LARGEST = 2**63 - 1
 # How many texts are looked at at once to see whether times are numbers.
 _TYPED_ROWS = 100
@@ -455,7 +454,7 @@ def _notation_of(column: pa.Array) -> Literal["number", "iso"] | None:
         part = column[first : first + _TYPED_ROWS]
         faults = Times(None, "iso", disorder=ANY_ORDER).read(part)[1]
         for place, value in enumerate(part):
-            if _NUMBER.fullmatch(value.as_py() or "") is not None:
+            if re.fullmatch(_NUMBER, value.as_py() or "") is not None:
                 return "number"
             if faults is None or not faults[place]:
                 return "iso"
@@ -472,6 +471,8 @@ def _decimal(nanoseconds: int, unit: int) -> str:
 
 def _local(nanoseconds: int, zone: TimeZone) -> str:
     """Write a time in ISO 8601 and in a time zone; in UTC if it is too late for zones."""
+    from zoneinfo import ZoneInfo
+
     seconds, rest = divmod(nanoseconds, UNITS["s"])
     try:
         time = (_EPOCH + timedelta(seconds=seconds)).astimezone(ZoneInfo(zone.name))
@@ -491,6 +492,8 @@ def _calendar(nanoseconds: int, format: str | None, zone: TimeZone | None) -> st
         return str(nanoseconds)
     if format is not None:
         if zone is not None:
+            from zoneinfo import ZoneInfo
+
             time = time.astimezone(ZoneInfo(zone.name))
         fraction = f".{time.microsecond:06}" if time.microsecond else ""
         return time.strftime(format.replace("%.f", fraction))

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from mtlmon.support.option_names import OptionNames
 
 # what separates cells of text in formats other than CSV
-_SEPARATOR = re.compile(r"[,;|\t]")
+_SEPARATOR = r"[,;|\t]"
 # recognises a column of times if its name is not given
-_TIME_NAME = re.compile(r"time|date|stamp|(?:^|[^a-z])(?:ts|at|when|epoch)(?:$|[^a-z])", re.I)
+_TIME_NAME = r"(?i)time|date|stamp|(?:^|[^a-z])(?:ts|at|when|epoch)(?:$|[^a-z])"
 _TEXT_MARK = "\0text"
 
 
@@ -228,7 +228,7 @@ class Selection:
             message += f" for the atom {name}"
         elif name in self.predicates:
             message += " for the predicates"
-        if len(present) == 1 and (found := _SEPARATOR.search(present[0])):
+        if len(present) == 1 and (found := re.search(_SEPARATOR, present[0])):
             option = self.options.written("delimiter", found[0])
             mend = "" if option is None else f"; {option} says that they end there"
             return (
@@ -240,7 +240,7 @@ class Selection:
         inner = next((one for one in within if one.rpartition(".")[2] == name), None)
         inner = inner or nearest(name, within)
         if is_default_time and present:
-            guess = next(filter(_TIME_NAME.search, present), present[0])
+            guess = next(filter(re.compile(_TIME_NAME).search, present), present[0])
             option = self.options.written("time")
             example = self.options.written("time", guess)
             message += f": name the time column with {option}, for instance {example}"

@@ -28,8 +28,8 @@ _MOST_ROWS = 1 << 17
 _MOST_TEXTS = 10_000
 # So few rows are looked at one by one.
 _FEW_ROWS = 16
-_NUMBER = re.compile(r"[-+]?(?:[0-9]+(?:[.][0-9]*)?|[.][0-9]+)(?:[eE][-+]?[0-9]{1,3})?")
-_INTEGER = re.compile(r"\s*[-+]?[0-9]+\s*")
+_NUMBER = r"[-+]?(?:[0-9]+(?:[.][0-9]*)?|[.][0-9]+)(?:[eE][-+]?[0-9]{1,3})?"
+_INTEGER = r"\s*[-+]?[0-9]+\s*"
 # what is not in the usual form: blanks outside, zeros or a sign before a number, zeros behind it
 _UNUSUAL = r"^\s|\s$|^[-+]?0[0-9]|^\+[0-9.]|^-0|^-?[0-9]*[.][0-9]*0?$|[0-9][eE]|^(?i:true|false)$"
 # an integer of more digits than a float keeps
@@ -103,7 +103,7 @@ def _value(text: str) -> str:
     stripped = text.strip()
     if stripped.lower() in {"true", "false"}:
         return stripped.lower()
-    if _NUMBER.fullmatch(stripped):
+    if re.fullmatch(_NUMBER, stripped):
         return canonical_number(Decimal(stripped))
     return stripped
 
@@ -114,9 +114,9 @@ def _remark(column: str, one: str, other: str) -> str:
     stripped = one.strip()
     if stripped.lower() in {"true", "false"}:
         data_type = "bool"
-    elif _NUMBER.fullmatch(stripped) is None:
+    elif re.fullmatch(_NUMBER, stripped) is None:
         return f"{found}, blanks included"
-    elif all(_INTEGER.fullmatch(text) and len(text.strip()) < 19 for text in (one, other)):
+    elif all(re.fullmatch(_INTEGER, text) and len(text.strip()) < 19 for text in (one, other)):
         data_type = "int"
     else:
         is_long = max(len(one), len(other)) > _MOST_DIGITS

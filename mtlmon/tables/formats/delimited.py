@@ -339,7 +339,7 @@ class DelimitedReader:
                 table = self._parse(block, names, block_size, wrong)
                 break
             except _REFUSALS as error:
-                found = _BAD_VALUE.search(str(error))
+                found = re.search(_BAD_VALUE, str(error))
                 if found is None or not found[3] or int(found[1]) >= len(names):
                     raise
                 texts = wrong.setdefault(self._reading[names[int(found[1])]], {})
@@ -376,7 +376,7 @@ class DelimitedReader:
             return reason, None
         if isinstance(error, _WrongValue):
             return reason, error.column
-        value = _BAD_VALUE.search(reason)
+        value = re.search(_BAD_VALUE, reason)
         if value is not None and int(value[1]) < len(names):
             column = names[int(value[1])].partition("\0")[0]
             text = value[3]
@@ -390,7 +390,7 @@ class DelimitedReader:
             if text.lower() in _NULL_TEXTS and option is not None:
                 reason += f"; if it means that there is no value, add {option}"
             return reason, column
-        if count := _BAD_COUNT.search(reason):
+        if count := re.search(_BAD_COUNT, reason):
             noun = "cell" if count[2] == "1" else "cells"
             reason = f"{count[2]} {noun} instead of {count[1]}, as in the header"
         return reason, None
@@ -608,10 +608,10 @@ _INTEGER = r"^[-+]?[0-9]+$"
 _SHORT = 19
 
 
-_BAD_VALUE = re.compile(
-    r"In CSV column #(\d+): (?:Row #\d+: )?CSV conversion error to (.+?): "
-    r"(?:invalid value '(.*)'|(.*))",
-    re.DOTALL,
+# compiled on use, after an error
+_BAD_VALUE = (
+    r"(?s)In CSV column #(\d+): (?:Row #\d+: )?CSV conversion error to (.+?): "
+    r"(?:invalid value '(.*)'|(.*))"
 )
-_BAD_COUNT = re.compile(r"Expected (\d+) columns, got (\d+)")
+_BAD_COUNT = r"Expected (\d+) columns, got (\d+)"
 _SHOWN = 60

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 _SHOWN = 80
-_NAMED = re.compile(r"(?<!\\)((?:\\\\)*)\(\?P<(\w+)>")
+_NAMED = r"(?<!\\)((?:\\\\)*)\(\?P<(\w+)>"
 # A column that is never empty, so that no row is an empty line.
 _MARK = "\0row"
 _REPLACED = "\ufffd".encode()
@@ -422,7 +422,7 @@ def _with_groups(pattern: str, names: list[str]) -> str:
     def replaced(found: re.Match[str]) -> str:
         return found[0] if found[2] in names else f"{found[1]}(?:"
 
-    fewer = _NAMED.sub(replaced, pattern)
+    fewer = re.sub(_NAMED, replaced, pattern)
     try:
         found = set(_groups(fewer))
         return fewer if found and found <= set(names) else pattern

@@ -14,12 +14,12 @@ from mtlmon.errors import MtlmonError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_NAME = re.compile(r"[^\s=\"]+")
+_NAME = r"[^\s=\"]+"
 _QUOTED = r'"(?:[^"\\]|\\.)*"'
 # One pair, or a name alone, and the blanks behind it.
 _PAIR = rf'(?:[^\s="]+(?:={_QUOTED}|=[^\s"]*)?\s+)'
-_PAIRS = re.compile(rf'(?:^|(?<=\s))([^\s="]+)(?:={_QUOTED}|=[^\s"]*|(?=\s|$))')
-_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_PAIRS = rf'(?:^|(?<=\s))([^\s="]+)(?:={_QUOTED}|=[^\s"]*|(?=\s|$))'
+_ESCAPE = r"(?s)\\(.)"
 _CONTROL = {"n": "\n", "r": "\r", "t": "\t"}
 
 
@@ -32,7 +32,7 @@ def pair_values(lines: pa.Array, name: str) -> pa.Array:
     Raises:
         MtlmonError: no pair can have this name.
     """
-    if not _NAME.fullmatch(name):
+    if not re.fullmatch(_NAME, name):
         raise MtlmonError(f"no pair of a line can have the name {name!r}: names have no blanks")
     # Only what begins a line or follows whole pairs is a name: not what quotes enclose.
     regex = (
@@ -43,7 +43,9 @@ def pair_values(lines: pa.Array, name: str) -> pa.Array:
     quoted = pc.utf8_slice_codeunits(found.field("quoted"), 1, 2**31 - 1)
     quoted = pc.replace_substring_regex(quoted, '"$', "")
     if pc.any(pc.match_substring(quoted, "\\")).as_py():
-        texts = [None if one is None else _ESCAPE.sub(_plain, one) for one in quoted.to_pylist()]
+        texts = [
+            None if one is None else re.sub(_ESCAPE, _plain, one) for one in quoted.to_pylist()
+        ]
         quoted = pa.array(texts, lines.type)
     empty = pa.scalar("", lines.type)
     plain = found.field("plain")
@@ -70,7 +72,7 @@ def has_twice(lines: pa.Array, name: str) -> NDArray[np.int64]:
 
 def pair_names(lines: list[str]) -> list[str]:
     """Return the names in some lines, in the order of their first occurrences."""
-    names = (one for line in lines for one in _PAIRS.findall(line))
+    names = (one for line in lines for one in re.findall(_PAIRS, line))
     return list(dict.fromkeys(names))
 
 
