@@ -684,8 +684,7 @@ def set_column_types(file: PolicyFile) -> None:
         relation.condition = finder.optional(relation.condition)
     read = [(one.policy, finder.typed_arguments(one)) for one in finder.readings]
     set_arguments(file, read)
-    for name, expression in file.shown.items():
-        file.shown[name] = finder.typed(expression)
+    file.replace_shown(finder.typed)
     for policy in file.policies:
         policy.clock = finder.clock(policy.clock)
     file.row_types = finder.types_of(None)

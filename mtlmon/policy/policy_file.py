@@ -8,7 +8,7 @@ from mtlmon.syntax.bounds import LATER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from mtlmon.policy.declarations import Declaration
     from mtlmon.policy.definitions import Assumption, Policy, Relation, Stream
@@ -63,6 +63,7 @@ class PolicyFile:
 
     __slots__ = (
         "_environment",
+        "_names_of_shown",
         "assumptions",
         "atoms",
         "column_types",
@@ -113,6 +114,8 @@ class PolicyFile:
         self.intervals: dict[str, DeclaredRelation] = {}
         self.owners: dict[str, tuple[PolicyFile, str]] = {}
         self.shown: dict[str, Expression] = {}
+        # PERF: a look at all of `shown` for each took 0.7 s for 1,000 policies with messages
+        self._names_of_shown: dict[Expression, str] = {}
         self.policies: tuple[Policy, ...] = ()
         self.declarations: Sequence[Declaration] = ()
         self.parts: tuple[PolicyFile, ...] = ()
@@ -205,12 +208,16 @@ class PolicyFile:
 
     def show(self, expression: Expression) -> str:
         """Add an expression to `shown`, unless it is there already, and return its name."""
-        for name, known in self.shown.items():
-            if known == expression:
-                return name
-        name = f"\0shown {len(self.shown)}"
-        self.shown[name] = expression
+        name = self._names_of_shown.setdefault(expression, f"\0shown {len(self.shown)}")
+        self.shown.setdefault(name, expression)
         return name
+
+    def replace_shown(self, replaced: Callable[[Expression], Expression]) -> None:
+        """Replace each expression in `shown`; the names stay."""
+        self._names_of_shown.clear()
+        for name, expression in self.shown.items():
+            self.shown[name] = replaced(expression)
+            self._names_of_shown.setdefault(self.shown[name], name)
 
     def predicate(self, expression: Expression, name: str | None, role: str = "atom") -> Predicate:
         """Return an expression of the file with its text.
