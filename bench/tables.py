@@ -22,8 +22,9 @@ from bench import commands
 from bench.compare import progress
 from bench.contenders import Mtlmon
 from bench.logs import cache_directory
-from mtlmon.checking import LogCheck, TraceKeys
+from mtlmon.checking.log_check import LogCheck
 from mtlmon.checking.outputs import TextOutput
+from mtlmon.checking.partitions import TraceKeys
 from mtlmon.policy import parse_policies
 from mtlmon.tables import open_tables
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mtlmon.checking import LogCheck, TraceKeys
+from mtlmon.checking.log_check import LogCheck
+from mtlmon.checking.partitions import TraceKeys
 from mtlmon.policy.predicates.time_points import Waiting
 from mtlmon.reporting.plot import FORMATS, PlottedPolicy, PlottedStream, draw
 from mtlmon.run.failure import WriteFailure

@@ -8,9 +8,11 @@ from collections import Counter
 from contextlib import closing
 from typing import TYPE_CHECKING, BinaryIO, cast
 
-from mtlmon.checking import LogCheck, TextLog, TraceKeys
 from mtlmon.checking.explaining import explain_violations
+from mtlmon.checking.log_check import LogCheck
+from mtlmon.checking.partitions import TraceKeys
 from mtlmon.checking.shown import Details
+from mtlmon.checking.text_logs import TextLog
 from mtlmon.cli.terminal import note
 from mtlmon.drive.native import VerdictRows
 from mtlmon.engine.native import MemoryLimit

@@ -6,7 +6,7 @@ import argparse
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from mtlmon.checking import TextLog
+from mtlmon.checking.text_logs import TextLog
 from mtlmon.cli.arguments import Arguments, spec_of
 from mtlmon.cli.option_groups import (
     add_cell_options,

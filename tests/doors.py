@@ -53,7 +53,6 @@ if TYPE_CHECKING:
     from mtlmon.arrays.native import EventColumns, KeyTable, TextCells, texts_of_views
     from mtlmon.arrays.ordering import order_of
     from mtlmon.changelog.loops import ChangelogLoop, LatestVerdicts, ResolvedChanges
-    from mtlmon.checking import LogCheck, Partitions, TraceKeys, partitions_of
     from mtlmon.checking import bounds as checking_bounds
     from mtlmon.checking import feeding as checking_feeding
     from mtlmon.checking import idle_keys as checking_idle_keys
@@ -77,7 +76,9 @@ if TYPE_CHECKING:
         FirstViolation,
         LiveViolations,
     )
+    from mtlmon.checking.log_check import LogCheck
     from mtlmon.checking.outputs import JsonLinesOutput, TextOutput, unique_key_columns
+    from mtlmon.checking.partitions import Partitions, TraceKeys, partitions_of
     from mtlmon.checking.point_rows import PointRows
     from mtlmon.checking.policy_facts import PolicyFacts
     from mtlmon.checking.row_files import RowFile, RowPlace

@@ -166,6 +166,7 @@ def test_the_command_starts_light(formula: str, tmp_path: Path) -> None:
     imported = _imported_by(code, str(named), str(log))
     assert "mtlmon.relational.native" in imported
     assert not imported & {"numpy", "pyarrow", "hashlib", "statistics", "fractions", "random"}
+    assert not imported & {"mtlmon.checking.log_check", "mtlmon.run.checkpoint"}
 
 
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs /proc")

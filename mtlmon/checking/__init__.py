@@ -6,22 +6,3 @@ how policies divide a log into traces, and `outputs` makes lines of verdicts. Wh
 verdicts, or shows something with them, stands beside the check: `row_tracking`, `shown`,
 `explaining`.
 """
-
-from __future__ import annotations
-
-from mtlmon.checking.log_check import LogCheck
-from mtlmon.checking.partitions import Partitions, TraceKeys, partitions_of
-from mtlmon.checking.sources import EventBatch, EventSource
-from mtlmon.checking.text_logs import TextLog
-from mtlmon.policy.limits import PolicyCounts
-
-__all__ = [
-    "EventBatch",
-    "EventSource",
-    "LogCheck",
-    "Partitions",
-    "PolicyCounts",
-    "TextLog",
-    "TraceKeys",
-    "partitions_of",
-]

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mtlmon.checking import TraceKeys
 from mtlmon.checking.changes import ChangedAnswers, ChangeLines
-from mtlmon.checking.partitions import partitions_of
+from mtlmon.checking.partitions import TraceKeys, partitions_of
 from mtlmon.checking.policy_facts import PolicyFacts
 from mtlmon.run.row_lines import row_endings
 from mtlmon.run.table_output import answer_output, continue_table, require_no_terminal

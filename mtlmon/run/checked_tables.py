@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from mtlmon.checking import LogCheck
+    from mtlmon.checking.log_check import LogCheck
     from mtlmon.run.formula_judge import FormulaJudge
     from mtlmon.run.judging import PolicyWork
     from mtlmon.run.keywords import CheckOptions

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from mtlmon.checking import TextLog
+from mtlmon.checking.text_logs import TextLog
 from mtlmon.run.failure import RunError
 from mtlmon.run.report import plural
 from mtlmon.support.inputs import STANDARD_STREAM

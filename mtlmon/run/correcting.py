@@ -5,10 +5,10 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from mtlmon.checking import TextLog
 from mtlmon.checking.history_check import HistoryCheck
 from mtlmon.checking.late_checks import LateChecks
 from mtlmon.checking.late_first import FirstAnswer, FirstChanges, FirstViolation
+from mtlmon.checking.text_logs import TextLog
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.policy import PolicyFile
 from mtlmon.run.changed_answers import ChangelogOutput, ChangesOutput

@@ -7,9 +7,9 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mtlmon.checking import TextLog
 from mtlmon.checking.conditional_rows import ConditionalRows
 from mtlmon.checking.late_valuations import ValuationCheck
+from mtlmon.checking.text_logs import TextLog
 from mtlmon.history.following import Outcome
 from mtlmon.policy.needs import needs_of, remembers
 from mtlmon.policy.predicates.time_points import ROWS

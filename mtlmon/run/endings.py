@@ -6,7 +6,7 @@ import warnings
 from typing import TYPE_CHECKING
 
 from mtlmon.analysis.antecedent import vacuous_text
-from mtlmon.checking import TextLog
+from mtlmon.checking.text_logs import TextLog
 from mtlmon.errors import VacuousError, VacuousWarning
 from mtlmon.policy.limits import never_triggered
 from mtlmon.run.report import plural

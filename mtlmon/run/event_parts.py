@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mtlmon.checking import TextLog
 from mtlmon.checking.event_digest import DigestPair, EventDigest
 from mtlmon.checking.sources import LogPlaces, ReaderPlace
+from mtlmon.checking.text_logs import TextLog
 from mtlmon.run.read_parts import LogDiffers, LogEnds, ReadPart, digest_mark
 
 if TYPE_CHECKING:

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any
 
-    from mtlmon.checking import TextLog
     from mtlmon.checking.outputs import TimeTexts
     from mtlmon.checking.row_files import RowPlace
+    from mtlmon.checking.text_logs import TextLog
     from mtlmon.policy import PolicyFile
     from mtlmon.reporting import PolicyReport, Run
     from mtlmon.run.explaining import Explanations

@@ -6,7 +6,7 @@ import json
 from itertools import islice, repeat
 from typing import TYPE_CHECKING, cast
 
-from mtlmon.checking import TraceKeys
+from mtlmon.checking.partitions import TraceKeys
 from mtlmon.run.endings import note_untriggered, note_waiting
 from mtlmon.run.failure import RunError
 from mtlmon.run.judges import SMALLEST_STEP_EVENTS, Judge, NoWriter, Told
@@ -17,10 +17,10 @@ from mtlmon.run.table_output import continue_table
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from mtlmon.checking import LogCheck, TextLog
+    from mtlmon.checking.log_check import LogCheck
     from mtlmon.checking.outputs import Output
     from mtlmon.checking.row_files import RowPlace
-    from mtlmon.checking.text_logs import TextBatch
+    from mtlmon.checking.text_logs import TextBatch, TextLog
     from mtlmon.drive.native import VerdictRows
     from mtlmon.policy.limits import Tally
     from mtlmon.run.files import Writer

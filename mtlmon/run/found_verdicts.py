@@ -10,8 +10,8 @@ import numpy as np
 
 from mtlmon.changelog.lines import Kind
 from mtlmon.changelog.points import Points
-from mtlmon.checking import TraceKeys
 from mtlmon.checking.explaining import Violation, explain_violations
+from mtlmon.checking.partitions import TraceKeys
 from mtlmon.errors import UndecidedError
 from mtlmon.history.changes import INSERTED, WITHDRAWN
 from mtlmon.policy import PolicyFile
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from mtlmon.changelog.points import Point
-    from mtlmon.checking import LogCheck
     from mtlmon.checking.changes import Bound, PolicyChanges
     from mtlmon.checking.history_check import HistoryCheck
+    from mtlmon.checking.log_check import LogCheck
     from mtlmon.checking.row_files import RowPlace
     from mtlmon.checking.shown import Details
     from mtlmon.checking.violation_rows import ViolationRows

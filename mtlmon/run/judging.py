@@ -5,8 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from mtlmon.checking import TextLog
-from mtlmon.checking.text_logs import TextBatch
+from mtlmon.checking.text_logs import TextBatch, TextLog
 from mtlmon.run.endings import note_skipped, report_untriggered
 from mtlmon.run.judges import FirstOfAll
 from mtlmon.run.late_rows import note_refused

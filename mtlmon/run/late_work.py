@@ -6,9 +6,8 @@ import json
 import struct
 from typing import TYPE_CHECKING, cast
 
-from mtlmon.checking import TextLog
 from mtlmon.checking.history_check import Bounds
-from mtlmon.checking.text_logs import order_as_bytes, restore_order
+from mtlmon.checking.text_logs import TextLog, order_as_bytes, restore_order
 from mtlmon.run.endings import (
     note_left_out,
     note_skipped,

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator
     from typing import Concatenate, ParamSpec, TypeVar
 
-    from mtlmon.checking import LogCheck
+    from mtlmon.checking.log_check import LogCheck
     from mtlmon.policy.limits import PolicyCounts
     from mtlmon.run.idle import TimedCheckpointedWork
     from mtlmon.run.library import Policies

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from os import stat_result
 
-    from mtlmon.checking import TextLog
+    from mtlmon.checking.text_logs import TextLog
     from mtlmon.monpoly import MonPolyPolicy
     from mtlmon.relational.native import PointBlock
     from mtlmon.relational.plan import Plan

@@ -17,8 +17,9 @@ from mtlmon.verdicts.arrays import verdict_type
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from mtlmon.checking import LogCheck, TraceKeys
+    from mtlmon.checking.log_check import LogCheck
     from mtlmon.checking.outputs import TimeTexts
+    from mtlmon.checking.partitions import TraceKeys
     from mtlmon.checking.point_rows import PointRows
     from mtlmon.checking.row_files import RowPlace
     from mtlmon.drive.native import VerdictRows

@@ -7,10 +7,11 @@ from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-from mtlmon.checking import LogCheck, TextLog, TraceKeys
 from mtlmon.checking.clocks import clock_of
 from mtlmon.checking.outputs import JsonLinesOutput, TextOutput
+from mtlmon.checking.partitions import TraceKeys
 from mtlmon.checking.policy_facts import PolicyFacts
+from mtlmon.checking.text_logs import TextLog
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.policy import Policy, PolicyFile
 from mtlmon.run.failure import SIGNALLED, VIOLATION, RunError
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
     from mtlmon.checking.assumptions import AssumptionWatch
     from mtlmon.checking.history_check import HistoryCheck
+    from mtlmon.checking.log_check import LogCheck
     from mtlmon.checking.outputs import Output
     from mtlmon.checking.text_streams import TextStreams
     from mtlmon.policy.predicates.time_points import When
@@ -188,6 +190,9 @@ def check_in_order(
     Raises:
         MtlmonError: a policy cannot be monitored with these options.
     """
+    # imported on use, as policies with variables do without it
+    from mtlmon.checking.log_check import LogCheck
+
     for_people = options.output.for_people
     return LogCheck(
         policies,

@@ -5,9 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from mtlmon.checking import TextLog
 from mtlmon.checking.sources import NothingYet
-from mtlmon.run.event_parts import EventPart
+from mtlmon.checking.text_logs import TextLog
 from mtlmon.run.failure import RunError
 from mtlmon.run.report import plural
 
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from mtlmon.relational.input.native import RowEvents
     from mtlmon.run.checkpoint import LogMark
     from mtlmon.run.checkpointing import TimeOrder
+    from mtlmon.run.event_parts import EventPart
     from mtlmon.run.host import Host
     from mtlmon.run.pump import EndTime
     from mtlmon.run.row_parts import RowPart
@@ -249,6 +249,8 @@ class EventWork(LogWork["TextBatch | EventBatch"]):
     def begin_part(self) -> None:
         """Start with nothing of the log that a later run has to know again."""
         if self.events is None:
+            from mtlmon.run.event_parts import EventPart
+
             self.part_checked = EventPart(self.source)
             return
         from mtlmon.run.row_parts import RowPart

@@ -45,9 +45,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from mtlmon.arrays.native import KeyTable
-    from mtlmon.checking import TextLog
     from mtlmon.checking.partitions import Partitions
-    from mtlmon.checking.text_logs import LineEvents, TextBatch
+    from mtlmon.checking.text_logs import LineEvents, TextBatch, TextLog
     from mtlmon.engine.native import MemoryLimit
     from mtlmon.policy import PolicyFile
     from mtlmon.policy.limits import Tally

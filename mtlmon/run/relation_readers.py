@@ -6,7 +6,7 @@ from array import array
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from mtlmon.checking import TextLog
+from mtlmon.checking.text_logs import TextLog
 from mtlmon.relational.atoms import rows_of_log
 from mtlmon.relational.input.native import RowEvents, RowScanner
 from mtlmon.relational.native import PointBlock

@@ -10,9 +10,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from mtlmon.changelog.loops import ChangelogLoop
-    from mtlmon.checking import LogCheck, TextLog
     from mtlmon.checking.assumptions import AssumptionWatch
     from mtlmon.checking.late_checks import LateChecks
+    from mtlmon.checking.log_check import LogCheck
+    from mtlmon.checking.text_logs import TextLog
     from mtlmon.drive.native import TextMonitor, TextResolver
     from mtlmon.engine.native import MemoryLimit
     from mtlmon.policy import Policy
@@ -144,7 +145,7 @@ def corrections_summary(
     The counts are those of the latest verdicts and answers. The speed does not count the events of
     earlier runs.
     """
-    from mtlmon.checking import TextLog
+    from mtlmon.checking.text_logs import TextLog
 
     plain, answers = check.plain, check.answers
     what = "events" if isinstance(source, TextLog) else "rows"
@@ -251,7 +252,7 @@ def lost_rows(
 
     `refused` is the number of rows that came too late, if the log does not know it.
     """
-    from mtlmon.checking import TextLog
+    from mtlmon.checking.text_logs import TextLog
 
     unmatched = spanning = strays = 0
     if not isinstance(source, TextLog):

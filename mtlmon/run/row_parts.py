@@ -13,8 +13,7 @@ from mtlmon.run.read_parts import LogEnds, ReadPart
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mtlmon.checking import TextLog
-    from mtlmon.checking.text_logs import LineEvents
+    from mtlmon.checking.text_logs import LineEvents, TextLog
     from mtlmon.run.checkpoint import LogMark
 
 __all__ = ["RowPart"]

@@ -11,7 +11,7 @@ import warnings
 from copy import copy
 from typing import TYPE_CHECKING, Any
 
-from mtlmon.checking import TextLog
+from mtlmon.checking.text_logs import TextLog
 from mtlmon.errors import LogError, MtlmonError, VacuousError, VacuousWarning, ViolationError
 from mtlmon.run.host import Host
 from mtlmon.run.judges import Taker

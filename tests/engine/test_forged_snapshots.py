@@ -162,7 +162,7 @@ _KEYS = """
 import numpy as np
 
 from mtlmon.arrays.native import EventColumns
-from mtlmon.checking import LogCheck
+from mtlmon.checking.log_check import LogCheck
 from mtlmon.drive.native import policies_snapshot, restore_policies
 from mtlmon.policy import Policy
 from mtlmon.syntax.parser import parse

@@ -12,7 +12,7 @@ from __future__ import annotations
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from mtlmon.checking import partitions_of
+from mtlmon.checking.partitions import partitions_of
 from mtlmon.errors import MtlmonError
 from mtlmon.policy.policy_file import DEFAULT_TIME
 from mtlmon.spark.batch.given_rows import GivenRows, has_both_kinds

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from mtlmon.arrays.native import EventColumns
-    from mtlmon.checking import Partitions
+    from mtlmon.checking.partitions import Partitions
     from mtlmon.checking.time_points import ChosenPoints
     from mtlmon.policy.definitions import Clock
     from mtlmon.policy.predicates.environment import Environment

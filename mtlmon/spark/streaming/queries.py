@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from mtlmon.checking import partitions_of
+from mtlmon.checking.partitions import partitions_of
 from mtlmon.errors import MtlmonError, TableError
 from mtlmon.spark.batch.frames import plain_rows, refuse_options
 from mtlmon.spark.batch.given_rows import GivenRows, has_both_kinds
