@@ -92,7 +92,7 @@ class Delays:
 
         It grows at each tick from the one at which a row enters the window. When the row is no
         later than the window, the value that the row brought is held throughout the window, and the
-        integral stays as it is.
+        integral stays as it is. One below lines has no value from then on.
 
         Returns:
             Whether the window ends.
@@ -101,6 +101,8 @@ class Delays:
         if upper < 0:
             return False
         self.delays |= {lower, upper}
+        if ops.LINEAR in kernel.node.window.parameters:
+            self.delays.add(upper + 1)
         self.bounds |= {lower, upper}
         self.stay = max(self.stay, upper)
         return True

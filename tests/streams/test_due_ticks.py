@@ -170,6 +170,11 @@ def row(time: int, trace: int = 0) -> Row:
         ("integral[0,21](f)", [10, 20, 30]),
         ("integral[12,25](f)", [10, 20, 30, 40]),
         ("integral[5,5](f)", [10, 20]),
+        # without a value below it, there is no line, and so no area
+        ("integral[0,20](f, linear)", [10, 20, 30]),
+        ("integral[0,21](f, linear)", [10, 20, 30, 40]),
+        ("integral[0,0](f, linear)", [10]),
+        ("integral[1,1](f, linear)", [10, 20]),
     ],
 )
 def test_a_row_is_due_when_it_enters_and_when_it_has_left(text: str, due: list[int]) -> None:
