@@ -651,6 +651,8 @@ cdef class PolicyMonitors(MemoryHolder):
         cdef const Part *part
         cdef uint32_t policy, k
         cdef uint64_t *word
+        if count == 0:
+            return 0
         reserve(
             <void **> &self.answering, &self.answering_room, count * self.answering_words,
             sizeof(uint64_t)
