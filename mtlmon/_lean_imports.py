@@ -1,8 +1,8 @@
 """Keeps the command from importing what it never uses.
 
-That is pandas, documentation, types for type checkers, translations, a function of Python for each
-of Arrow's 300 functions, and modules for functions that nobody calls. Other versions of numpy and
-Arrow, which have other modules, are loaded whole.
+That is pandas, documentation, types for type checkers, translations, and a function of Python for
+each of Arrow's 300 functions. Other versions of numpy and Arrow, which have other modules, are
+loaded whole.
 
 PERF: of 0.24 s of processor time for a table of one row, the functions of Arrow with their
 documentation took 20 ms, that of numpy 8 ms, its types 8 ms, and the other modules 5 ms. pandas
@@ -62,18 +62,18 @@ class _Later(_NoDocumentation):
 
     def exec_module(self, module: ModuleType) -> None:
         lock = RLock()
-        begun = False
 
         def of_all(name: str) -> object:
-            nonlocal begun
+            if name.startswith("__") and name != "__all__":
+                raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
             with lock:
-                is_of_python = name.startswith("__") and name != "__all__"
-                if is_of_python or (begun and "__getattr__" in module.__dict__):
-                    raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
-                if not begun:
-                    begun = True
-                    self._loader.exec_module(module)
+                if module.__dict__.get("__getattr__") is of_all:
                     del module.__dict__["__getattr__"]
+                    try:
+                        self._loader.exec_module(module)
+                    except BaseException:
+                        module.__dict__["__getattr__"] = of_all
+                        raise
             return getattr(module, name)
 
         module.__dict__.update(_ALWAYS_USED[module.__name__], __getattr__=of_all)
@@ -112,11 +112,19 @@ class _LaterFunctions(_Later):
             return
 
         def function(name: str) -> object:
+            if name == "__all__":
+                for each in registry.list_functions():
+                    module.__dict__.get(each) or getattr(module, each, None)
+                return [each for each in module.__dict__ if not each.startswith("_")]
             try:
                 found = registry.get_function(name.removesuffix("_"))
             except KeyError:
                 found = None
-            if found is None:
+            # as Arrow does, without those that are for groups
+            if found is None or (
+                found.kind == "hash_aggregate"
+                or (found.kind == "scalar_aggregate" and found.arity == 0)
+            ):
                 raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
             made = module.__dict__[name] = wrapped(name, found)
             return made
@@ -133,11 +141,6 @@ _DOCUMENTATION: dict[str, dict[str, object]] = {
 _ALWAYS_USED: dict[str, dict[str, object]] = {
     # in annotations
     "numpy._typing": {"NDArray": list},
-    # in functions that nobody calls
-    "calendar": {},
-    "pickle": {},
-    "platform": {},
-    "socket": {},
     # in argparse, of which nobody has translations
     "gettext": {
         "gettext": lambda text: text,

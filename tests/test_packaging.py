@@ -219,14 +219,14 @@ def test_what_the_command_leaves_out_comes_on_use() -> None:
         "assert not hasattr(pc, 'no_such_function')\n"
         "from numpy.typing import ArrayLike, NDArray\n"
         "assert NDArray is not list and NDArray[numpy.int64]\n"
-        "import calendar, gettext, pickle, platform\n"
-        "assert not {'_pickle', '_socket', 'locale'} & sys.modules.keys()\n"
-        "assert not hasattr(pickle, '__no__') and not hasattr(pickle, 'no')\n"
-        "assert pickle.loads(pickle.dumps(pa.array([1]))).to_pylist() == [1]\n"
+        "import gettext\n"
+        "assert not hasattr(gettext, '__no__') and not hasattr(gettext, 'no')\n"
         "assert gettext.gettext('x') == 'x' and gettext.ngettext('one', 'many', 2) == 'many'\n"
-        "assert gettext.NullTranslations and platform.system() and calendar.isleap(2024)\n"
-        "from socket import *\n"
-        "assert socket and AF_INET\n"
+        "assert gettext.NullTranslations\n"
+        # what Arrow leaves out is not there, and a star brings all the rest
+        "assert not hasattr(pc, 'hash_sum') and not hasattr(pc, 'count_all')\n"
+        "from pyarrow.compute import *\n"
+        "assert equal is pc.equal and utf8_zero_fill and len(pc.__all__) > 300\n"
     )
 
 

@@ -30,7 +30,7 @@ cdef class KeyedMonitors:
     cdef tuple _pass_time(self, numbers, uint64_t time_stamp)
     cdef int check(self, EventColumns events, size_t first, size_t end) except -1
     cdef int begin(
-        self, EventColumns events, size_t first, size_t count, size_t stream_count
+        self, EventColumns events, size_t first, size_t count, size_t streams
     ) except -1
     cdef int resume(
         self, EventColumns events, const uint32_t *numbers, size_t first, size_t count

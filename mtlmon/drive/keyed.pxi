@@ -345,7 +345,7 @@ cdef class KeyedMonitors:
         return 0
 
     cdef int begin(
-        self, EventColumns events, size_t first, size_t count, size_t stream_count
+        self, EventColumns events, size_t first, size_t count, size_t streams
     ) except -1:
         """Prepare for events with checked time-stamps: create so many streams, clear the verdicts.
         """
@@ -356,7 +356,7 @@ cdef class KeyedMonitors:
         elif self.own_clocks:
             for k in range(first, first + count):
                 self.clock = max(self.clock, events.time_stamp_of(k))
-        self.streams.extend(stream_count)
+        self.streams.extend(streams)
         return 0
 
     cdef int resume(

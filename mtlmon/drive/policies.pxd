@@ -27,6 +27,7 @@ cdef class PolicyMonitors(MemoryHolder):
     cdef uint64_t *answering
     cdef uint32_t answering_words   # of each event
     cdef uint32_t answering_room
+    cdef size_t answering_end       # events from this number on have brought none
     cdef EventOrder order
     cdef uint32_t policy_count
     cdef uint32_t shown_count       # policies with verdicts; the others are only counted

@@ -47,7 +47,7 @@ cdef enum:
     LEAST_BATCH = 1 << 8
     VERDICT_BYTES = 200
     # into how many parts the policies are divided for threads, which take them in turn
-    SHARES = 16
+    SHARES = 64
 
 
 @final
@@ -651,6 +651,14 @@ cdef class PolicyMonitors(MemoryHolder):
         cdef const Part *part
         cdef uint32_t policy, k
         cdef uint64_t *word
+        self.answering_end = 0
+        for policy in range(self.policy_count):
+            part = &self.parts[policy]
+            if part.count:
+                self.answering_end = max(
+                    self.answering_end, <size_t> part.places[part.count - 1] + 1
+                )
+        count = self.answering_end = min(self.answering_end, count)
         if count == 0:
             return 0
         reserve(
@@ -673,7 +681,7 @@ cdef class PolicyMonitors(MemoryHolder):
         """Whether an event brings verdicts."""
         cdef const uint64_t *words = self.answering + place * self.answering_words
         cdef uint32_t k
-        for k in range(self.answering_words):
+        for k in range(self.answering_words if place < self.answering_end else 0):
             if words[k]:
                 return True
         return False
@@ -689,7 +697,7 @@ cdef class PolicyMonitors(MemoryHolder):
         cdef uint64_t bits
         cdef size_t place, k
         cdef uint32_t policy, taken
-        for place in range(first, end):
+        for place in range(first, min(end, self.answering_end)):
             for k in range(count):
                 bits = words[place * count + k]
                 while bits:

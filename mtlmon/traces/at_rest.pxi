@@ -24,8 +24,9 @@ from mtlmon.engine.native cimport (
     HELD_VERDICTS,
     HOLDER_COUNT,
     History,
-    MemoryLimit,
+    MOST_REGISTERS,
     MOST_WORDS,
+    MemoryLimit,
     NONE as NO_ENTRY,
     NO_CONFIGURATION,
     TIME_LIMIT,
@@ -321,14 +322,17 @@ cdef class Streams:
         cdef bint is_done
         self.done = 0
         output.count = 0
+        # as much as the table needs
         reserve(
-            <void **> &output.records, &output.capacity, ENOUGH_VERDICTS + 1,
+            <void **> &output.records, &output.capacity, ENOUGH_VERDICTS + MOST_REGISTERS + 2,
             sizeof(VerdictRecord)
         )
-        reserve(
-            <void **> &self.owners, &self.owner_capacity, ENOUGH_VERDICTS + 1, sizeof(uint32_t)
-        )
         while done < count and output.count < ENOUGH_VERDICTS:
+            self.worker.table.taken = 0
+            reserve(
+                <void **> &self.owners, &self.owner_capacity, <size_t> output.count + 1,
+                sizeof(uint32_t)
+            )
             number = numbers[done]
             resting = &self.resting[number]
             # PERF: the states of many streams are far apart in memory, so they are prefetched: 130
@@ -444,6 +448,7 @@ cdef class Streams:
         self.load(resting)
         try:
             while done < count and output.count < ENOUGH_VERDICTS:
+                self.worker.table.taken = 0
                 following = done
                 if state.event_count:
                     following = min(
