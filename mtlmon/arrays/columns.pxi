@@ -17,13 +17,12 @@ from libc.stdint cimport SIZE_MAX, UINT64_MAX
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
-from mtlmon.engine.native cimport reserve
+from mtlmon.engine.native cimport lowest_bit, reserve
 
 from mtlmon.errors import TimeStampError
 
 
 cdef extern from *:
-    int trailing_zeros "__builtin_ctzll"(unsigned long long word) noexcept nogil
     int bit_count "__builtin_popcountll"(unsigned long long word) noexcept nogil
 
 
@@ -162,6 +161,17 @@ cdef class EventColumns:
         """The time-stamp of an event, which is known not to be negative."""
         return <uint64_t> read_integer(self.time_stamps, self.time_stride, index)
 
+    cdef size_t first_from(self, uint64_t time_stamp, size_t first, size_t last) noexcept nogil:
+        """The first of the events first, ..., last - 1 that is not below a time, or `last`."""
+        cdef size_t middle
+        while first < last:
+            middle = (first + last) // 2
+            if self.time_stamp_of(middle) < time_stamp:
+                first = middle + 1
+            else:
+                last = middle
+        return first
+
     cdef size_t first_held(self, size_t first, size_t last) noexcept nogil:
         """The first of the events first, ..., last - 1 at which an atom holds, or `last`.
 
@@ -279,7 +289,7 @@ def letters_as_bitmaps(letters, size_t count, size_t words, atoms=None):
             for i in range(words):
                 bits = word[k * words + i]
                 while bits:
-                    atom = 64 * i + <size_t> trailing_zeros(bits)
+                    atom = 64 * i + <size_t> lowest_bit(bits)
                     if atom < atom_count:
                         bitmap[atom * size + (k >> 3)] |= <uint8_t> 1 << (k & 7)
                     bits &= bits - 1
@@ -293,7 +303,7 @@ cdef size_t first_set(const uint8_t *bitmap, size_t first, size_t end) noexcept 
     if first < end and first & 7:
         word = bitmap[first >> 3] >> (first & 7)
         if word:
-            return min(end, first + <size_t> trailing_zeros(word))
+            return min(end, first + <size_t> lowest_bit(word))
         first = (first | 7) + 1
     while first + 64 <= end:
         memcpy(&word, bitmap + (first >> 3), sizeof(uint64_t))
@@ -303,7 +313,7 @@ cdef size_t first_set(const uint8_t *bitmap, size_t first, size_t end) noexcept 
     while first < end:
         word = bitmap[first >> 3]
         if word:
-            return min(end, first + <size_t> trailing_zeros(word))
+            return min(end, first + <size_t> lowest_bit(word))
         first += 8
     return end
 

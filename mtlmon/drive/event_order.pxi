@@ -105,8 +105,8 @@ cdef class EventOrder:
         cdef KeyedMonitors one = self.monitors[policy]
         cdef Source *source = &self.sources[policy]
         if one.ticking is not None:
-            source.first = one.ticking.event_behind(columns, one.ticking.done)
-            end = max(source.first, one.ticking.event_behind(columns, tick_end))
+            source.first = columns.first_from(one.ticking.done, 0, columns.count)
+            end = columns.first_from(tick_end, source.first, columns.count)
             source.tick_end = tick_end
         else:
             source.first = first_event(source, first)

@@ -32,14 +32,12 @@ from mtlmon.engine.native cimport (
     HeldBytes,
     MemoryLimit,
     NO_LIMIT,
+    lowest_bit,
     reserve,
 )
 from mtlmon.text.native cimport FILTER_NONE, VerdictFilter
 from mtlmon.text.native import VERDICT_FILTERS as _FILTERS
 from mtlmon.traces.native cimport NO_NUMBER
-
-cdef extern from *:
-    int trailing_zeros "__builtin_ctzll"(unsigned long long word) noexcept nogil
 
 cdef enum:
     BATCH = 1 << 13
@@ -701,7 +699,7 @@ cdef class PolicyMonitors(MemoryHolder):
             for k in range(count):
                 bits = words[place * count + k]
                 while bits:
-                    policy = <uint32_t> (64 * k) + <uint32_t> trailing_zeros(bits)
+                    policy = <uint32_t> (64 * k) + <uint32_t> lowest_bit(bits)
                     bits &= bits - 1
                     part = &self.parts[policy]
                     taken = part.taken

@@ -46,7 +46,6 @@ cdef class TickRuns:
     cdef bint has_failed
     cdef uint32_t failed_number
 
-    cdef size_t event_behind(self, EventColumns events, uint64_t time_stamp) noexcept nogil
     cdef int resume(
         self, EventColumns events, const uint32_t *numbers, size_t first, size_t count,
         uint64_t end, VerdictRows rows, VerdictFilter filter, WaitingStreams waiting

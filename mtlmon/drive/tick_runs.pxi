@@ -100,19 +100,6 @@ cdef class TickRuns:
         free(self.resting)
         free(self.tick_times)
 
-    cdef size_t event_behind(self, EventColumns events, uint64_t time_stamp) noexcept nogil:
-        """The index of the first event that is not below a time."""
-        cdef size_t low = 0
-        cdef size_t high = events.count
-        cdef size_t middle
-        while low < high:
-            middle = (low + high) // 2
-            if events.time_stamp_of(middle) < time_stamp:
-                low = middle + 1
-            else:
-                high = middle
-        return low
-
     cdef int resume(
         self, EventColumns events, const uint32_t *numbers, size_t first, size_t count,
         uint64_t end, VerdictRows rows, VerdictFilter filter, WaitingStreams waiting

@@ -15,11 +15,11 @@ from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy, memset
 
 from mtlmon.engine.native cimport (
-    ACTION_KIND,
     Configuration,
     ENOUGH_VERDICTS,
     Engine,
     Expression,
+    HAS_SCRIPT,
     HELD_KEY_STATES,
     HELD_VERDICTS,
     HOLDER_COUNT,
@@ -29,6 +29,7 @@ from mtlmon.engine.native cimport (
     MemoryLimit,
     NONE as NO_ENTRY,
     NO_CONFIGURATION,
+    OWN_EFFECT,
     TIME_LIMIT,
     Table,
     Transition,
@@ -66,20 +67,6 @@ cdef enum:
     # how many events ahead states are prefetched from memory
     AHEAD = 6
     FAR_AHEAD = 12
-
-
-cdef size_t first_from(
-    EventColumns events, size_t first, size_t last, uint64_t time_stamp
-) noexcept nogil:
-    """The first of the events from `first` on with at least a time-stamp; `last` at the latest."""
-    cdef size_t middle
-    while first < last:
-        middle = (first + last) // 2
-        if events.time_stamp_of(middle) < time_stamp:
-            first = middle + 1
-        else:
-            last = middle
-    return first
 
 
 cdef int refuse_broken() except -1 nogil:
@@ -401,7 +388,7 @@ cdef class Streams:
         )
         if transition == NULL:
             return False
-        kind = transition.action & ACTION_KIND
+        kind = transition.action & (HAS_SCRIPT | OWN_EFFECT)
         if kind != VERDICT_TRUE and kind != VERDICT_FALSE:
             return False
         resting.offset = resting.offset + 1 if time_stamp == resting.time_stamp else 0
@@ -456,9 +443,8 @@ cdef class Streams:
                     )
                 if following > done:
                     if self.worker.pending_count():
-                        following = first_from(
-                            events, first + done, first + following,
-                            self.worker.table.next_change(state)
+                        following = events.first_from(
+                            self.worker.table.next_change(state), first + done, first + following
                         ) - first
                     self.pass_empty(events, first + done, first + following)
                     done = following

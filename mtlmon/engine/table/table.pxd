@@ -11,10 +11,12 @@ cdef enum:
 
 
 cdef enum:
-    # The part of an action that says what it is: a kind of verdict of the own time-point, ...
-    ACTION_KIND = 7
-    # ... or this, if that gets a register; others are scripts
+    # An action: its effect on its own time-point, in two bits, a kind of verdict or ...
+    OWN_EFFECT = 3
     ADDS_REGISTER = 3
+    # ... whether a script does that and more, and the register referred to or the script.
+    HAS_SCRIPT = 4
+    OWN_BITS = 3
 
 
 cdef struct Transition:

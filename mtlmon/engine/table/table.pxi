@@ -55,10 +55,6 @@ cdef enum:
     HITS_PER_CREDIT = 16
     MOST_CREDIT = 1 << 16
     LONGEST_PAUSE = 1 << 24
-    # An action: its effect on its own time-point, in two bits ...
-    OWN_BITS = 3
-    # ... whether a script does that and more, and the register referred to or the script.
-    HAS_SCRIPT = 4
     # An operation of a script: the kind of verdict, its register, and the register referred to.
     KIND_BITS = 2
     REGISTER_BITS = 8
@@ -259,7 +255,7 @@ cdef class Table:
                     decided
                 )
             else:
-                kind = transition.action & 3
+                kind = transition.action & OWN_EFFECT
                 register = registers + (transition.action >> OWN_BITS)
                 record.time_stamp = time_stamp
                 record.offset = offset
