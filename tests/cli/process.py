@@ -95,7 +95,15 @@ def unread(descriptor: int) -> int:
 def is_working(process: int) -> bool:
     """Whether a thread of a process has something to do; not on systems that do not tell."""
     threads = Path(f"/proc/{process}/task").glob("*/stat")
-    return any(one.read_text().rpartition(")")[2].split()[0] != "S" for one in threads)
+    return any(_state_of(thread) not in ("S", None) for thread in threads)
+
+
+def _state_of(thread: Path) -> str | None:
+    """The letter that Linux has for what a thread does, none if it has ended meanwhile."""
+    try:
+        return thread.read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return None
 
 
 def wait_until(holds: Callable[[], object], process: subprocess.Popen[bytes] | None = None) -> None:
