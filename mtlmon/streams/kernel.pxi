@@ -686,7 +686,12 @@ cdef int run_rows(
     if arguments is not None:
         return run_apart(kernel, batch, arguments, values, mask, results, validity)
     for k in range(batch.count):
-        if k + AHEAD < batch.count:
+        if AnyKernel is QuantileWindow:
+            if k + 3 * AHEAD < batch.count:
+                kernel.expect(batch.trace(k + 3 * AHEAD))
+                kernel.expect_block(batch.trace(k + 2 * AHEAD))
+                kernel.expect_codes(batch.trace(k + AHEAD))
+        elif k + AHEAD < batch.count:
             kernel.expect(batch.trace(k + AHEAD))
         trace = batch.trace(k)
         is_wanted = wanted == NULL or wanted[k] != 0

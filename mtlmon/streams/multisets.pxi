@@ -590,6 +590,20 @@ cdef class QuantileWindow(Window):
         """Fetch the state of a trace, which is needed soon."""
         prefetch(&self.sorted[trace])
 
+    cdef inline void expect_block(self, uint32_t trace) noexcept nogil:
+        """Fetch where the values of a trace are, once its state has been fetched.
+
+        PERF: with 100,000 traces of six rows, medians take two thirds of the time. A search without
+        branches made no difference.
+        """
+        prefetch(self.sorted[trace].blocks)
+
+    cdef inline void expect_codes(self, uint32_t trace) noexcept nogil:
+        """Fetch the middle of the first values of a trace, once it is known where they are."""
+        cdef const Sorted *sorted = &self.sorted[trace]
+        if sorted.count:
+            prefetch(sorted.blocks[0].codes + sorted.blocks[0].count // 2)
+
     cdef int put(self, int64_t time_stamp, uint32_t trace, int64_t value) except -1 nogil:
         push_row(&self.rows, time_stamp, trace, order_code(LARGEST, True, False, value))
         return 0

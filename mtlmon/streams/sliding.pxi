@@ -296,7 +296,12 @@ cdef inline int advance(AnyWindow window, int64_t now) except -1 nogil:
             index = index_of(rows, window.tail)
             if rows.time_stamps[index] >= limit:
                 break
-            if window.tail + AHEAD < rows.end:
+            if AnyWindow is QuantileWindow:
+                if window.tail + 3 * AHEAD < rows.end:
+                    window.expect(rows.numbers[index + 3 * AHEAD])
+                    window.expect_block(rows.numbers[index + 2 * AHEAD])
+                    window.expect_codes(rows.numbers[index + AHEAD])
+            elif window.tail + AHEAD < rows.end:
                 window.expect(rows.numbers[index + AHEAD])
             window.leave(index)
             window.tail += 1
