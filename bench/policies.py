@@ -1,4 +1,5 @@
-"""Many policies on one text log: rules over 300 atoms, of which an event has one to three.
+"""Many policies on one log: rules over 300 atoms, of which an event has one to three; and rules for
+each of 1,000 keys of a CSV table, whose rows each have one of 300 texts.
 
 They are checked in one pass, and only violations are written, to the null device. The start, with
 the reading of the policies, is measured on a log without events and left out. What one policy takes
@@ -43,23 +44,30 @@ _QUIET = (
     f"{{0}} IMPLIES NOT ONCE[1,{{2}}] ({NEVER} AND {{1}})",
     f"{{0}} IMPLIES ALWAYS[0,{{2}}] NOT ({NEVER} AND {{1}})",
 )
-KINDS = {"violated": _LOUD, "never violated": _QUIET}
+KINDS = {"violated": _LOUD, "never violated": _QUIET, "violated, of keys": _LOUD}
+KEYS = 1000
 
 
 def policies(settings: Settings) -> Result:
     """Microseconds of the processors per event, medians over the repeats."""
-    log, empty = _log(settings.events, settings.seed).path(), _log(0, settings.seed).path()
+    logs = {
+        kind: [
+            _table(events, settings.seed) if "keys" in kind else _log(events, settings.seed).path()
+            for events in (settings.events, 0)
+        ]
+        for kind in KINDS
+    }
     files = {(kind, count): _file(kind, count, settings.seed) for kind in KINDS for count in COUNTS}
     commands = {
         f"{kind} {count} {path.name}": [script(), "--verdicts", "false", str(file), str(path)]
         for (kind, count), file in files.items()
-        for path in (log, empty)
+        for path in logs[kind]
     }
     notes: list[str] = []
     runs = in_turn(commands, settings.repeats, settings.limit, notes, "policies")
     rows: list[Row] = []
     for kind, count in files:
-        whole, start = (runs.get(f"{kind} {count} {path.name}") for path in (log, empty))
+        whole, start = (runs.get(f"{kind} {count} {path.name}") for path in logs[kind])
         if whole and start:
             begun = _median(start)
             each = (_median(whole) - begun) / settings.events
@@ -83,15 +91,37 @@ def _median(runs: list[Run]) -> float:
 def _file(kind: str, count: int, seed: int) -> Path:
     """A file with so many policies."""
     generator = random.Random(f"{kind} {seed}")
-    path = cache_directory() / f"policies-{kind.replace(' ', '-')}-{count}-s{seed}.mtl"
+    name = kind.replace(", ", "-").replace(" ", "-")
+    path = cache_directory() / f"policies-{name}-{count}-s{seed}.mtl"
+    has_keys = "keys" in kind
+    atoms = [f'(event = "{atom}")' for atom in ATOMS] if has_keys else ATOMS
     lines = (
         f"policy number{number}: "
         + generator.choice(KINDS[kind]).format(
-            *generator.sample(ATOMS, 2), generator.choice(WINDOWS)
+            *generator.sample(atoms, 2), generator.choice(WINDOWS)
         )
         for number in range(count)
     )
-    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    begin = "key user\n" if has_keys else ""
+    path.write_text(begin + "".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return path
+
+
+def _table(events: int, seed: int) -> Path:
+    """A table with the columns ts, user and event; some keys have far more rows than others."""
+    path = cache_directory() / f"policies-keys-n{events}-s{seed}.csv"
+    if path.exists():
+        return path
+    generator = np.random.default_rng(seed)
+    times = np.cumsum(generator.choice([0, 0, 1, 1, 1, 2], events))
+    users = (KEYS * generator.random(events) ** 2).astype(np.int64)
+    names = generator.integers(0, len(ATOMS), events)
+    rows = zip(times.tolist(), users.tolist(), names.tolist(), strict=True)
+    made = path.with_suffix(".part")
+    with made.open("w", encoding="utf-8") as file:
+        file.write("ts,user,event\n")
+        file.writelines(f"{time},u{user},{ATOMS[name]}\n" for time, user, name in rows)
+    made.replace(path)
     return path
 
 

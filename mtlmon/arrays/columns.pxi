@@ -172,19 +172,24 @@ cdef class EventColumns:
                 last = middle
         return first
 
-    cdef size_t first_held(self, size_t first, size_t last) noexcept nogil:
-        """The first of the events first, ..., last - 1 at which an atom holds, or `last`.
+    cdef void mark_held(self, size_t first, size_t last, uint64_t *marked) noexcept nogil:
+        """Set the bits of the events first, ..., last - 1 at which an atom holds, clear others.
 
         All columns must be bitmaps.
+
+        marked: has a bit for each of these events, in words of which all bits are set or cleared.
         """
         cdef const Column *column
-        cdef size_t k
+        cdef size_t count = (last - first + 63) // 64
+        cdef size_t k, word, bit, end
+        memset(marked, 0, count * sizeof(uint64_t))
         for k in range(self.column_count):
             column = &self.columns[k]
-            last = first_set(
-                <const uint8_t *> column.data, column.first + first, column.first + last
-            ) - column.first
-        return last
+            bit = column.first + first
+            end = column.first + last
+            for word in range(count):
+                marked[word] |= bits_from(<const uint8_t *> column.data, bit, end)
+                bit += 64
 
     cdef size_t most_held(self, size_t first, size_t last) noexcept nogil:
         """An upper bound of how many of these events have an atom.
@@ -297,25 +302,20 @@ def letters_as_bitmaps(letters, size_t count, size_t words, atoms=None):
     return [view[size * atom:size * (atom + 1)] for atom in range(atom_count)]
 
 
-cdef size_t first_set(const uint8_t *bitmap, size_t first, size_t end) noexcept nogil:
-    """The first bit that is set, from number `first` on and below `end`; `end` if there is none."""
-    cdef uint64_t word
-    if first < end and first & 7:
-        word = bitmap[first >> 3] >> (first & 7)
-        if word:
-            return min(end, first + <size_t> lowest_bit(word))
-        first = (first | 7) + 1
-    while first + 64 <= end:
-        memcpy(&word, bitmap + (first >> 3), sizeof(uint64_t))
-        if word:
-            break
-        first += 64
-    while first < end:
-        word = bitmap[first >> 3]
-        if word:
-            return min(end, first + <size_t> lowest_bit(word))
-        first += 8
-    return end
+cdef inline uint64_t bits_from(const uint8_t *bitmap, size_t first, size_t end) noexcept nogil:
+    """The next 64 bits from a place on, those below `end`, which is behind it."""
+    cdef const uint8_t *place = bitmap + (first >> 3)
+    cdef size_t shift = first & 7
+    cdef size_t count = min(end - first, <size_t> 64)
+    cdef size_t size = (count + shift + 7) >> 3
+    cdef uint64_t word = 0
+    memcpy(&word, place, min(size, <size_t> 8))
+    word >>= shift
+    if size == 9:
+        word |= <uint64_t> place[8] << (64 - shift)
+    if count < 64:
+        word &= (<uint64_t> 1 << count) - 1
+    return word
 
 
 cdef size_t count_set(const uint8_t *bitmap, size_t first, size_t end) noexcept nogil:

@@ -7,7 +7,7 @@ from libc.stdint cimport uint32_t, uint64_t
 from mtlmon.arrays.native cimport EventColumns, Memory
 from mtlmon.engine.native cimport Guard, HeldBytes
 from mtlmon.text.native cimport VerdictFilter
-from mtlmon.traces.native cimport Streams, WaitingStreams
+from mtlmon.traces.native cimport RowsByTrace, Streams, WaitingStreams
 
 
 cdef class KeyedMonitors:
@@ -24,6 +24,10 @@ cdef class KeyedMonitors:
     cdef uint32_t due_done          # how many of the due streams have been settled
     cdef TickRuns ticking           # None if all events are given
     cdef const uint32_t *offsets    # of the events of a call; NULL if they are consecutive
+    # of the turn, if events without atoms are passed over in some turns, else None; and whether
+    # they are in this one
+    cdef RowsByTrace rows_by_trace
+    cdef bint is_passing
     # how many events, or streams, of the last call are done
     cdef size_t done
 
@@ -36,6 +40,9 @@ cdef class KeyedMonitors:
         self, EventColumns events, const uint32_t *numbers, size_t first, size_t count
     ) except -1 nogil
     cdef bint is_sparse(self, EventColumns events, size_t first, size_t count) noexcept nogil
+    cdef int resume_sparsely(
+        self, EventColumns events, const uint32_t *numbers, size_t first, size_t count
+    ) except -1 nogil
     cdef int resume_ticks(
         self, EventColumns events, const uint32_t *numbers, size_t first, size_t count, uint64_t end
     ) except -1 nogil

@@ -363,18 +363,11 @@ cdef class KeyedMonitors:
         self, EventColumns events, const uint32_t *numbers, size_t first, size_t count
     ) except -1 nogil:
         """Process some of the events, between `enter` and `leave` of the worker."""
-        cdef uint32_t only = 0
         self.done = 0
-        if self.is_sparse(events, first, count):
-            while self.done < count:
-                try:
-                    self.streams.run_sparse(events, first + self.done, count - self.done)
-                finally:
-                    self.take_from_streams()
-                    if self.waiting is not None and self.streams.done:
-                        self.waiting.note(&only, 1)
-                    self.done += self.streams.done
-            return 0
+        if self.rows_by_trace is not None:
+            if self.is_passing:
+                return self.resume_sparsely(events, numbers, first, count)
+            self.streams.catch_up_before(events, self.rows_by_trace, first)
         while self.done < count:
             self.block.read(events, first + self.done, first + count)
             while self.block.next < self.block.count:
@@ -395,13 +388,35 @@ cdef class KeyedMonitors:
         return 0
 
     cdef bint is_sparse(self, EventColumns events, size_t first, size_t count) noexcept nogil:
-        """Whether `run_sparse` can process the events, and few of them have atoms."""
+        """Whether events without atoms can be passed over, and few of these events have atoms."""
         cdef uint8_t verdict = self.streams.worker.program.empty_verdict
         return (
             verdict != NO_FIXED_VERDICT and not passes(self.filter, verdict)
-            and self.streams.count == 1 and self.offsets == NULL
+            and self.ticking is None and self.offsets == NULL and not self.own_clocks
             and SPARSE * events.most_held(first, first + count) < count
         )
+
+    cdef int resume_sparsely(
+        self, EventColumns events, const uint32_t *numbers, size_t first, size_t count
+    ) except -1 nogil:
+        """Process the events of a turn that make a difference."""
+        cdef bint is_over = False
+        self.streams.begin_sparse(events, self.rows_by_trace, first, count)
+        try:
+            while not is_over:
+                try:
+                    is_over = self.streams.run_sparse(
+                        events, numbers, self.rows_by_trace, first, count
+                    )
+                finally:
+                    # Also after an error, for the verdicts of the events before it.
+                    self.take_from_streams()
+        finally:
+            if self.waiting is not None:
+                self.waiting.note(self.rows_by_trace.traces, self.rows_by_trace.present_count)
+            self.done = self.streams.done
+            self.streams.count_passed()
+        return 0
 
     cdef int resume_ticks(
         self, EventColumns events, const uint32_t *numbers, size_t first, size_t count, uint64_t end

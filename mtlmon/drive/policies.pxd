@@ -6,6 +6,7 @@ from libc.stdint cimport uint32_t, uint64_t
 
 from mtlmon.arrays.native cimport EventColumns
 from mtlmon.engine.native cimport MemoryHolder, MemoryLimit, VerdictRecord
+from mtlmon.traces.native cimport RowsByTrace
 
 
 cdef struct Part:
@@ -34,6 +35,8 @@ cdef class PolicyMonitors(MemoryHolder):
     # policies of one partition have the same streams
     cdef uint32_t *partition_of     # by policy
     cdef readonly uint32_t partition_count
+    # by partition: the rows of the turn by trace, once policies pass over some of them; else None
+    cdef list rows_by_trace
     cdef size_t batch               # events, or streams, that the policies process in turn
     cdef Delivery delivery
     cdef PolicyLines lines          # the sink of the delivery if it is not `verdicts`, else None
@@ -45,6 +48,10 @@ cdef class PolicyMonitors(MemoryHolder):
 
     cdef object _resume_one(self, uint32_t policy, EventColumns columns)
     cdef int resume(self, list events, size_t first, size_t count) except -1
+    cdef int begin_passing(self, list events) except -1
+    cdef int stop_passing(self) except -1
+    cdef RowsByTrace last_rows(self, uint32_t partition)
+    cdef int catch_up(self) except -1
     cdef int find_answering(self, size_t count) except -1 nogil
     cdef bint is_answered(self, size_t place) noexcept nogil
     cdef int take_answers(self, size_t first, size_t end) except -1 nogil

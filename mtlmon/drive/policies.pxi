@@ -37,7 +37,7 @@ from mtlmon.engine.native cimport (
 )
 from mtlmon.text.native cimport FILTER_NONE, VerdictFilter
 from mtlmon.text.native import VERDICT_FILTERS as _FILTERS
-from mtlmon.traces.native cimport NO_NUMBER
+from mtlmon.traces.native cimport NO_NUMBER, RowsByTrace
 
 cdef enum:
     BATCH = 1 << 13
@@ -112,6 +112,7 @@ cdef class PolicyMonitors(MemoryHolder):
             self.partition_count = max(partitions) + 1
             for policy in range(self.policy_count):
                 self.partition_of[policy] = partitions[policy]
+        self.rows_by_trace = [None] * self.partition_count
         for one, delay in zip(monitors, delays or ()):
             if delay is not None:
                 one.wait_for_time(delay)
@@ -282,6 +283,10 @@ cdef class PolicyMonitors(MemoryHolder):
             order.open_row_times(row_times, row_count, memories)
         if tick_end is not None:
             last_tick_end = tick_end
+        if places is not None or offsets is not None:
+            # rows have other names, or are no events
+            self.catch_up()
+            self.stop_passing()
         for policy in range(self.policy_count):
             source = &order.sources[policy]
             one = self.monitors[policy]
@@ -334,6 +339,7 @@ cdef class PolicyMonitors(MemoryHolder):
         cdef uint32_t policy
         cdef size_t row_count = count
         cdef size_t k
+        self.begin_passing(events)
         if self.executor is None:
             failures = self._resume_some(events, 0, self.policy_count)
         else:
@@ -365,6 +371,8 @@ cdef class PolicyMonitors(MemoryHolder):
             self.merge(count, columns, first)
         for failure in failures:
             if failure is not None:
+                # states stay as they are
+                self.stop_passing()
                 self.event_count += row_count if order.has_places else count
                 raise failure
         if self.first is not None and order.has_places:
@@ -373,10 +381,87 @@ cdef class PolicyMonitors(MemoryHolder):
         self.memory.hold_to(self)
         return 0
 
+    cdef int begin_passing(self, list events) except -1:
+        """Find which policies can pass over rows of the turn, and the rows by trace for them."""
+        cdef RowsByTrace rows
+        cdef KeyedMonitors one
+        cdef EventOrder order = self.order
+        cdef Source *source
+        cdef uint32_t policy, partition
+        cdef size_t streams
+        cdef list first_policies = [None] * self.partition_count
+        if order.has_places:
+            return 0
+        for policy in range(self.policy_count):
+            one = self.monitors[policy]
+            source = &order.sources[policy]
+            partition = self.partition_of[policy]
+            one.is_passing = one.is_sparse(events[policy], source.first, source.count)
+            if first_policies[partition] is None:
+                first_policies[partition] = policy
+            if one.is_passing and self.rows_by_trace[partition] is None:
+                self.rows_by_trace[partition] = self.last_rows(partition)
+        for partition in range(self.partition_count):
+            rows = self.rows_by_trace[partition]
+            if rows is not None:
+                policy = first_policies[partition]
+                source = &order.sources[policy]
+                one = self.monitors[policy]
+                rows.begin(
+                    events[policy], source.numbers, source.first, source.count,
+                    one.streams.count
+                )
+        for policy in range(self.policy_count):
+            one = self.monitors[policy]
+            one.rows_by_trace = self.rows_by_trace[self.partition_of[policy]]
+        return 0
+
+    cdef int stop_passing(self) except -1:
+        cdef KeyedMonitors one
+        self.rows_by_trace = [None] * self.partition_count
+        for one in self.monitors:
+            one.rows_by_trace = None
+        return 0
+
+    cdef RowsByTrace last_rows(self, uint32_t partition):
+        """The last row of each trace of a partition, as the states of its policies know it."""
+        cdef RowsByTrace rows = RowsByTrace()
+        cdef KeyedMonitors one
+        cdef uint64_t time_stamp = 0
+        cdef uint64_t offset = 0
+        cdef uint32_t policy, trace
+        for policy in range(self.policy_count):
+            one = self.monitors[policy]
+            if self.partition_of[policy] == partition:
+                for trace in range(one.streams.count):
+                    if one.streams.last_point(trace, &time_stamp, &offset):
+                        rows.note_state(trace, time_stamp, offset)
+        return rows
+
+    cdef int catch_up(self) except -1:
+        """Let states be as if no rows had been passed over; call between two calls of `feed`."""
+        cdef KeyedMonitors one
+        cdef RowsByTrace rows
+        cdef uint32_t policy
+        for policy in range(self.policy_count):
+            one = self.monitors[policy]
+            rows = self.rows_by_trace[self.partition_of[policy]]
+            if rows is not None:
+                one.streams.worker.enter()
+                try:
+                    one.streams.catch_up_all(rows)
+                finally:
+                    one.streams.worker.leave()
+        return 0
+
     cdef void count_held(self, HeldBytes *held) noexcept with gil:
         cdef KeyedMonitors one
+        cdef RowsByTrace rows
         for one in self.monitors:
             one.count_held(held)
+        for rows in self.rows_by_trace:
+            if rows is not None:
+                held.of[HELD_BUFFERS] += rows.held_bytes()
         if self.delivery.resolver is not None:
             held.of[HELD_EQUIVALENTS] += self.delivery.resolver.held_bytes()
         held.of[HELD_VERDICTS] += self.verdicts.held_bytes() + self.violations.held_bytes()
@@ -585,6 +670,7 @@ cdef class PolicyMonitors(MemoryHolder):
             it is forgotten; None if too few are idle, and nothing has changed.
         """
         cdef KeyedMonitors one
+        cdef RowsByTrace rows
         cdef list monitors
         cdef uint32_t policy
         cdef uint32_t total = self.streams_of(partition)
@@ -609,8 +695,14 @@ cdef class PolicyMonitors(MemoryHolder):
                 if one.ticking is not None:
                     # ticks go on for ever
                     return None
+            rows = self.rows_by_trace[partition]
             for k in range(total):
                 is_idle = flags == NULL or flags[k] != 0
+                if rows is not None and k < rows.trace_count and (
+                    rows.latest[k].number and rows.latest[k].time_stamp >= clock
+                ):
+                    # states do not know of rows that were passed over
+                    is_idle = False
                 for one in monitors if is_idle else ():
                     if not one.streams.is_idle(k, clock):
                         is_idle = False
@@ -623,6 +715,8 @@ cdef class PolicyMonitors(MemoryHolder):
                 one.streams.renumber(numbers)
                 if one.waiting is not None:
                     one.waiting.renumber()
+            if rows is not None:
+                rows.renumber(numbers)
             if self.delivery.resolver is not None and not self.delivery.resolver.renumber(
                 numbers, self.policy_count, self.partition_of, partition
             ):

@@ -26,6 +26,7 @@ def policies_snapshot(PolicyMonitors policies not None, uint64_t passed=0):
     cdef uint64_t clock
     if policies.verdicts.count or policies.violations.count:
         raise MtlmonError("no snapshot while verdicts wait: take them out first")
+    policies.catch_up()
     writer.put(policies.policy_count)
     writer.put(policies.event_count)
     for one in policies.monitors:

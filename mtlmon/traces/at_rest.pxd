@@ -28,10 +28,6 @@ cdef struct Resting:
     bint is_broken
 
 
-cdef enum:
-    NO_NUMBER = 0xFFFFFFFF
-
-
 cdef class Streams(MemoryHolder):
     cdef Session worker             # holds the state of the stream being processed
     cdef State spare                # the worker's own state, while it holds a stream's whole state
@@ -48,6 +44,12 @@ cdef class Streams(MemoryHolder):
     cdef uint32_t owner_capacity
     cdef uint64_t compactions       # how often configurations may have got other numbers
     cdef size_t done                # events that the last `run` took, even if it failed
+    # by stream, as bits: whether the first event of the next turn must be processed in any case, of
+    # the streams for which this is known; and the events of a turn that are still to be processed
+    cdef uint64_t *awake
+    cdef uint64_t *marked
+    cdef uint32_t awake_room, marked_room, awake_known
+    cdef size_t processed           # how many events of the turn have been
 
     cdef dict counters(self, size_t count)
     cdef uint32_t add(self) except? 0
@@ -63,12 +65,30 @@ cdef class Streams(MemoryHolder):
     ) except? 0 nogil
 
     cdef bint step_at_rest(
-        self, uint32_t number, uint64_t time_stamp, uint64_t letter, size_t place
+        self, uint32_t number, uint64_t time_stamp, uint64_t offset, uint64_t letter, size_t place
     ) noexcept nogil
-    cdef size_t run_sparse(
-        self, EventColumns events, size_t first, size_t count
-    ) except? 0 nogil
-    cdef void pass_empty(self, EventColumns events, size_t first, size_t last) noexcept nogil
+    cdef uint64_t next_offset(self, uint32_t number, uint64_t time_stamp) noexcept nogil
+    cdef int begin_sparse(
+        self, EventColumns events, RowsByTrace rows, size_t first, size_t count
+    ) except -1 nogil
+    cdef bint run_sparse(
+        self, EventColumns events, const uint32_t *numbers, RowsByTrace rows, size_t first,
+        size_t count
+    ) except -1 nogil
+    cdef void count_passed(self) noexcept nogil
+    cdef int know_awake(self) except -1 nogil
+    cdef void wake(
+        self, EventColumns events, uint32_t number, RowsByTrace rows, size_t first, size_t place,
+        uint64_t due
+    ) noexcept nogil
+    cdef bint last_point(
+        self, uint32_t number, uint64_t *time_stamp, uint64_t *offset
+    ) noexcept nogil
+    cdef int catch_up(self, uint32_t number, uint64_t time_stamp, uint64_t offset) except -1 nogil
+    cdef int catch_up_before(
+        self, EventColumns events, RowsByTrace rows, size_t first
+    ) except -1 nogil
+    cdef int catch_up_all(self, RowsByTrace rows) except -1 nogil
     cdef void drop_failed(self, size_t done, uint32_t known) noexcept nogil
 
     cdef int settle(

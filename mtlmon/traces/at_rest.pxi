@@ -44,6 +44,7 @@ from mtlmon.engine.native cimport (
     held_by_state,
     init_state,
     is_worth_compacting,
+    lowest_bit,
     rehash,
     require_registers,
     reserve,
@@ -67,6 +68,30 @@ cdef enum:
     # how many events ahead states are prefetched from memory
     AHEAD = 6
     FAR_AHEAD = 12
+
+
+cdef inline void mark(uint64_t *words, size_t place) noexcept nogil:
+    words[place >> 6] |= <uint64_t> 1 << (place & 63)
+
+
+cdef inline void unmark(uint64_t *words, size_t place) noexcept nogil:
+    words[place >> 6] &= ~(<uint64_t> 1 << (place & 63))
+
+
+cdef inline bint is_marked(const uint64_t *words, size_t place) noexcept nogil:
+    return words[place >> 6] >> (place & 63) & 1
+
+
+cdef inline size_t next_marked(const uint64_t *words, size_t place, size_t count) noexcept nogil:
+    """The first marked place from one on; `count`, behind which none is marked, if there is none.
+    """
+    cdef uint64_t word
+    while place < count:
+        word = words[place >> 6] >> (place & 63)
+        if word:
+            return place + <size_t> lowest_bit(word)
+        place = (place | 63) + 1
+    return count
 
 
 cdef int refuse_broken() except -1 nogil:
@@ -104,6 +129,8 @@ cdef class Streams:
         free(self.resting)
         free(self.owners)
         free(self.blank)
+        free(self.awake)
+        free(self.marked)
         if self.has_spare:
             free_state(&self.spare)
 
@@ -153,6 +180,7 @@ cdef class Streams:
         return 0
 
     cdef void clear(self, Resting *resting) noexcept nogil:
+        self.awake_known = 0
         self.drop_registers(resting)
         if resting.whole != NULL:
             count_whole(&self.resting_bytes, resting.whole, -1)
@@ -207,6 +235,7 @@ cdef class Streams:
     cdef int store(self, Resting *resting) except -1 nogil:
         """Save the worker's state back to its stream."""
         cdef State *state = &self.worker.state
+        self.awake_known = 0
         self.count_verdicts()
         if self.worker.is_broken():
             resting.is_broken = True
@@ -308,6 +337,7 @@ cdef class Streams:
         cdef size_t last, part
         cdef bint is_done
         self.done = 0
+        self.awake_known = 0
         output.count = 0
         # as much as the table needs
         reserve(
@@ -335,7 +365,8 @@ cdef class Streams:
             while last < count and numbers[last] == number:
                 last += 1
             if last - done < FEW_EVENTS and offsets == NULL and self.step_at_rest(
-                number, time_stamps[done], letters[done * words], done
+                number, time_stamps[done], self.next_offset(number, time_stamps[done]),
+                letters[done * words], done
             ):
                 known = output.count
                 done += 1
@@ -366,8 +397,13 @@ cdef class Streams:
                 self.store(resting)
         return done
 
+    cdef uint64_t next_offset(self, uint32_t number, uint64_t time_stamp) noexcept nogil:
+        """The offset of the next event of a stream at rest that has taken all events."""
+        cdef const Resting *resting = &self.resting[number]
+        return resting.offset + 1 if time_stamp == resting.time_stamp else 0
+
     cdef bint step_at_rest(
-        self, uint32_t number, uint64_t time_stamp, uint64_t letter, size_t place
+        self, uint32_t number, uint64_t time_stamp, uint64_t offset, uint64_t letter, size_t place
     ) noexcept nogil:
         """Process the next event of a stream without loading its state, if that is possible.
 
@@ -391,7 +427,7 @@ cdef class Streams:
         kind = transition.action & (HAS_SCRIPT | OWN_EFFECT)
         if kind != VERDICT_TRUE and kind != VERDICT_FALSE:
             return False
-        resting.offset = resting.offset + 1 if time_stamp == resting.time_stamp else 0
+        resting.offset = offset
         resting.time_stamp = resting.clock = time_stamp
         resting.configuration = transition.target - 1
         set_boolean(&output.records[output.count], time_stamp, resting.offset, <uint8_t> kind)
@@ -404,88 +440,261 @@ cdef class Streams:
         self.worker.table.hits += 1
         return True
 
-    cdef size_t run_sparse(
-        self, EventColumns events, size_t first, size_t count
-    ) except? 0 nogil:
-        """Process the next events as `run` does, all of the only stream; few of them have atoms.
+    # ---- events that make no difference ------------------------------------------------------
 
-        The others make no difference to any other time-point (`Program.empty_verdict`), and nobody
-        wants their verdicts: they are counted, except the last one, and those at which time has
-        decided something.
+    # Policies pass over the events without their atoms (`Program.empty_verdict`) if nobody wants
+    # the verdicts of these. So a stream may be behind its trace: its state is that before such
+    # events, and the trace knows the offset of the next one (`RowsByTrace`).
+
+    cdef int begin_sparse(
+        self, EventColumns events, RowsByTrace rows, size_t first, size_t count
+    ) except -1 nogil:
+        """Begin a turn of `run_sparse` with the events that have atoms or wake their streams."""
+        cdef uint32_t number
+        cdef size_t k
+        reserve(
+            <void **> &self.marked, &self.marked_room, count // 64 + 1, sizeof(uint64_t)
+        )
+        events.mark_held(first, first + count, self.marked)
+        self.know_awake()
+        for k in range(rows.present_count):
+            number = rows.traces[k]
+            if is_marked(self.awake, number):
+                mark(self.marked, rows.firsts[k])
+        self.done = self.processed = 0
+        return 0
+
+    cdef bint run_sparse(
+        self, EventColumns events, const uint32_t *numbers, RowsByTrace rows, size_t first,
+        size_t count
+    ) except -1 nogil:
+        """Process the next events of a turn, of which few are marked; their verdicts are in
+        `worker.output`, with places that count from the first event of the turn.
+
+        The other events make no difference, so they are only counted, by `count_passed`.
 
         Args:
             events: has these events, in bitmaps.
-            first: the index of the first one.
+            numbers: of the streams of all events.
+            rows: has the offsets of those of the turn.
+            first: the index of the first event of the turn.
             count: the number of events.
+
+        Returns:
+            Whether the turn is over; else, the verdicts must be collected first.
         """
         cdef Verdicts *output = &self.worker.output
         cdef State *state = &self.worker.state
-        cdef Resting *resting = &self.resting[0]
         cdef uint64_t *letter = self.worker.letter
         cdef size_t words = self.worker.letter_words
-        cdef uint64_t time_stamp
+        cdef Resting *loaded = NULL
+        cdef Resting *resting
+        cdef uint64_t time_stamp = 0
+        cdef uint64_t due
+        cdef Resting *other
+        cdef uint32_t awake_known = self.awake_known
         cdef uint32_t known = 0
-        cdef size_t done = 0
-        cdef size_t following
-        cdef bint is_done = False
-        self.done = 0
+        cdef uint32_t number = 0
+        cdef size_t place
+        cdef bint is_inside = False
         output.count = 0
+        # as much as the table needs
+        reserve(
+            <void **> &output.records, &output.capacity, ENOUGH_VERDICTS + MOST_REGISTERS + 2,
+            sizeof(VerdictRecord)
+        )
+        try:
+            while output.count < ENOUGH_VERDICTS:
+                place = next_marked(self.marked, self.done, count)
+                self.done = place
+                if place == count:
+                    break
+                number = numbers[first + place]
+                resting = &self.resting[number]
+                if loaded != NULL and loaded != resting:
+                    other = loaded
+                    loaded = NULL
+                    self.store(other)
+                if resting.is_broken:
+                    refuse_broken()
+                events.read(first + place, 1, &time_stamp, letter, words)
+                reserve(
+                    <void **> &self.owners, &self.owner_capacity, <size_t> output.count + 1,
+                    sizeof(uint32_t)
+                )
+                if loaded == NULL and words == 1 and self.step_at_rest(
+                    number, time_stamp, rows.offsets[place], letter[0], place
+                ):
+                    due = 0 if resting.register_count else UINT64_MAX
+                else:
+                    if loaded == NULL:
+                        self.load(resting)
+                        loaded = resting
+                    self.worker.table.taken = 0
+                    is_inside = True
+                    set_next_offset(state, time_stamp, rows.offsets[place])
+                    self.worker.table.run(state, &time_stamp, letter, words, 1, output, place)
+                    state.first_offset = 0
+                    is_inside = False
+                    self.own(known, number)
+                    due = UINT64_MAX
+                    if self.worker.pending_count():
+                        due = min(self.worker.table.next_change(state), UINT64_MAX - 1)
+                known = output.count
+                unmark(self.marked, place)
+                self.done = place + 1
+                self.processed += 1
+                self.wake(events, number, rows, first, place, due)
+        finally:
+            if is_inside:
+                self.drop_failed(self.done, known)
+                self.own(known, number)
+                self.worker.mark_broken()
+            state.first_offset = 0
+            if loaded != NULL:
+                self.store(loaded)
+        self.awake_known = awake_known
+        return self.done == count
+
+    cdef void count_passed(self) noexcept nogil:
+        """Count the events of the turn that were passed over before those that are done."""
+        cdef size_t passed = self.done - self.processed
+        self.event_count += passed
+        if self.worker.program.empty_verdict == VERDICT_TRUE:
+            self.true_count += passed
+        else:
+            self.false_count += passed
+
+    cdef int know_awake(self) except -1 nogil:
+        """Find which streams are awake: those with something pending, or a state that is whole."""
+        cdef const Resting *resting
+        cdef uint32_t number
+        reserve(
+            <void **> &self.awake, &self.awake_room, <size_t> self.count // 64 + 1,
+            sizeof(uint64_t)
+        )
+        for number in range(self.awake_known, self.count):
+            resting = &self.resting[number]
+            if number & 63 == 0:
+                self.awake[number >> 6] = 0
+            if resting.is_broken or resting.register_count or resting.whole != NULL:
+                mark(self.awake, number)
+            else:
+                unmark(self.awake, number)
+        self.awake_known = self.count
+        return 0
+
+    cdef void wake(
+        self, EventColumns events, uint32_t number, RowsByTrace rows, size_t first, size_t place,
+        uint64_t due
+    ) noexcept nogil:
+        """Mark the event at which time decides something in a stream, after one that is done.
+
+        due: the time-stamp from which on time does so; UINT64_MAX if nothing is pending.
+        """
+        cdef uint32_t following = rows.following[place]
+        if due == UINT64_MAX:
+            unmark(self.awake, number)
+            return
+        if self.count == 1 and following != NO_ROW:
+            following = <uint32_t> (
+                events.first_from(due, first + following, first + rows.row_count) - first
+            )
+            if following == rows.row_count:
+                following = NO_ROW
+        while following != NO_ROW and not is_marked(self.marked, following) and (
+            events.time_stamp_of(first + following) < due
+        ):
+            following = rows.following[following]
+        if following == NO_ROW:
+            mark(self.awake, number)
+        else:
+            mark(self.marked, following)
+
+    cdef bint last_point(
+        self, uint32_t number, uint64_t *time_stamp, uint64_t *offset
+    ) noexcept nogil:
+        """Get the last time-point that a stream has taken; False if it is new, or broken."""
+        cdef const Resting *resting = &self.resting[number]
         if resting.is_broken:
-            refuse_broken()
+            return False
+        if resting.whole != NULL:
+            time_stamp[0] = resting.whole.time_stamp
+            offset[0] = resting.whole.offset
+            return resting.whole.event_count != 0
+        time_stamp[0] = resting.time_stamp
+        offset[0] = resting.offset
+        return resting.configuration != NO_CONFIGURATION
+
+    cdef int catch_up(self, uint32_t number, uint64_t time_stamp, uint64_t offset) except -1 nogil:
+        """Let a stream that is behind its trace take the last event that was passed over.
+
+        Call between `enter` and `leave` of the worker.
+        """
+        cdef State *state = &self.worker.state
+        cdef Verdicts *output = &self.worker.output
+        cdef Resting *resting = &self.resting[number]
+        cdef uint64_t last_time_stamp = 0
+        cdef uint64_t last_offset = 0
+        cdef bint is_done = False
+        if resting.is_broken or self.last_point(number, &last_time_stamp, &last_offset) and (
+            last_time_stamp == time_stamp and last_offset == offset
+        ):
+            return 0
+        output.count = 0
+        reserve(
+            <void **> &output.records, &output.capacity, ENOUGH_VERDICTS + MOST_REGISTERS + 2,
+            sizeof(VerdictRecord)
+        )
         self.load(resting)
         try:
-            while done < count and output.count < ENOUGH_VERDICTS:
-                self.worker.table.taken = 0
-                following = done
-                if state.event_count:
-                    following = min(
-                        events.first_held(first + done, first + count) - first, count - 1
-                    )
-                if following > done:
-                    if self.worker.pending_count():
-                        following = events.first_from(
-                            self.worker.table.next_change(state), first + done, first + following
-                        ) - first
-                    self.pass_empty(events, first + done, first + following)
-                    done = following
-                    self.done = done
-                events.read(first + done, 1, &time_stamp, letter, words)
-                done += self.worker.table.run(
-                    state, &time_stamp, letter, words, 1, output, done
-                )
-                state.first_offset = 0
-                self.own(known, 0)
-                known = output.count
-                self.done = done
+            memset(self.worker.letter, 0, self.worker.letter_words * sizeof(uint64_t))
+            self.worker.table.taken = 0
+            set_next_offset(state, time_stamp, offset)
+            self.worker.table.run(
+                state, &time_stamp, self.worker.letter, self.worker.letter_words, 1, output, 0
+            )
             is_done = True
         finally:
             if not is_done:
-                self.drop_failed(done, known)
-                self.own(known, 0)
                 self.worker.mark_broken()
             state.first_offset = 0
             self.store(resting)
-        return done
-
-    cdef void pass_empty(self, EventColumns events, size_t first, size_t last) noexcept nogil:
-        """Count events without atoms, from `first` to before `last`, in the state of the worker.
-
-        There was an event before. That with number `last` gets the offset that it has behind them.
-        """
-        cdef State *state = &self.worker.state
-        cdef uint64_t time_stamp = events.time_stamp_of(last)
-        cdef size_t k = last
-        state.event_count += last - first
+        # its verdict has been counted, and nobody wants it
+        output.count = 0
+        self.event_count -= 1
         if self.worker.program.empty_verdict == VERDICT_TRUE:
-            state.history.true_count += last - first
+            self.true_count -= 1
         else:
-            state.history.false_count += last - first
-        while k > first and events.time_stamp_of(k - 1) == time_stamp:
-            k -= 1
-        if state.time_stamp == time_stamp:
-            state.offset += last - first
-        else:
-            state.first_offset = last - k
+            self.false_count -= 1
+        return 0
+
+    cdef int catch_up_before(
+        self, EventColumns events, RowsByTrace rows, size_t first
+    ) except -1 nogil:
+        """Let streams catch up before a turn that `run` is to process.
+
+        That is necessary where the first event of a trace is not the first one at its time-stamp.
+        """
+        cdef uint32_t place
+        cdef size_t k
+        for k in range(rows.present_count):
+            place = rows.firsts[k]
+            if rows.offsets[place]:
+                self.catch_up(
+                    rows.traces[k], events.time_stamp_of(first + place), rows.offsets[place] - 1
+                )
+        return 0
+
+    cdef int catch_up_all(self, RowsByTrace rows) except -1 nogil:
+        """Let all streams catch up with their traces."""
+        cdef const Latest *latest
+        cdef uint32_t number
+        for number in range(min(rows.trace_count, self.count)):
+            latest = &rows.latest[number]
+            if latest.number:
+                self.catch_up(number, latest.time_stamp, latest.offset)
+        return 0
 
     cdef void drop_failed(self, size_t done, uint32_t known) noexcept nogil:
         """Drop the verdicts of an event that has failed, and set how many events are done.
@@ -664,7 +873,9 @@ cdef class Streams:
         cdef int k
         for k in range(HOLDER_COUNT):
             held.of[k] += self.resting_bytes.of[k]
-        held.of[HELD_KEY_STATES] += self.capacity * sizeof(Resting)
+        held.of[HELD_KEY_STATES] += (
+            self.capacity * sizeof(Resting) + <size_t> self.awake_room * sizeof(uint64_t)
+        )
 
     cdef bint relieve(self) except -1 nogil:
         """Release memory that is not essential: transitions, and remains of old expressions."""

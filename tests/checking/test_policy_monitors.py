@@ -124,14 +124,15 @@ def rule(generator: random.Random, depth: int) -> str:
 
 @pytest.mark.parametrize("seed", thinned(range(60)))
 def test_events_without_atoms_are_events(seed: int) -> None:
-    """In bitmaps of which most are empty, they may be passed many at a time.
+    """In bitmaps of which most are empty, policies pass over those without their atoms.
 
-    Each batch has another share of events with atoms, so that both ways take turns. The policy that
-    no event fulfils shows at which of them the others are decided.
+    Each batch has another share of events with atoms, so that both ways take turns, and after some
+    batches others go on from a snapshot, which is what it is without. The policy that no event
+    fulfils shows at which of them the others are decided.
     """
     generator = random.Random(seed)
     was_passed = False
-    for _ in range(30):
+    for _ in range(40):
         formulas = [
             f"{generator.choice(ATOMS)} IMPLIES {make(generator, 2)}"
             for make in generator.choices([rule, any_formula], [3, 1], k=generator.randint(1, 3))
@@ -139,24 +140,30 @@ def test_events_without_atoms_are_events(seed: int) -> None:
         verdicts = generator.choice(["false", "false", "none", "boolean", "all"])
         has_first = generator.random() < 0.3
         resolve = generator.random() < 0.2
-        plain, sparse = (
-            PolicyMonitors(
-                [KeyedMonitors(formula) for formula in [*formulas, "FALSE"]],
-                verdicts=verdicts,  # type: ignore[arg-type]
-                find_first=has_first,
-                resolve=resolve,
+
+        def monitors_of_all() -> PolicyMonitors:
+            return PolicyMonitors(
+                [KeyedMonitors(formula) for formula in [*formulas, "FALSE"]],  # noqa: B023
+                verdicts=verdicts,  # type: ignore[arg-type]  # noqa: B023
+                find_first=has_first,  # noqa: B023
+                resolve=resolve,  # noqa: B023
             )
-            for _ in range(2)
-        )
+
+        plain, sparse = monitors_of_all(), monitors_of_all()
         gaps, clock = generator.choice(GAPS), generator.choice([0, 5])
-        for _ in range(generator.randint(1, 3)):
+        streams = generator.choice([1, 1, 2, 5, 60])
+        numbers = list(range(streams))
+        has_forgotten = False
+        for _ in range(generator.randint(1, 4)):
             share, steps = generator.choice(SHARES), []
             for _ in range(generator.choice([150, 200, 250, 3])):
                 clock += generator.choice(gaps)
-                steps.append((clock, 0, "".join(a for a in ATOMS if generator.random() < share)))
+                held = "".join(a for a in ATOMS if generator.random() < share)
+                steps.append((clock, generator.randrange(streams), held))
             feed(plain, *steps)
-            feed(sparse, *steps, skipped=generator.randrange(10))
-            assert taken(sparse) == taken(plain)
+            others = [(time, numbers[stream], held) for time, stream, held in steps]
+            feed(sparse, *others, skipped=generator.randrange(10))
+            assert taken(sparse) == [(one, numbers[k], text) for one, k, text in taken(plain)]
             if has_first:
                 assert plain.first is not None and sparse.first is not None
                 assert sparse.first.is_found == plain.first.is_found
@@ -166,13 +173,36 @@ def test_events_without_atoms_are_events(seed: int) -> None:
                     for name in ("policy", "time_stamp", "offset", "event_count"):
                         assert getattr(sparse.first, name) == getattr(plain.first, name)
             for one, other in zip(plain.monitors, sparse.monitors, strict=True):
-                assert other.pending(0) == one.pending(0)
+                for stream in range(streams):
+                    assert other.pending(numbers[stream]) == one.pending(stream)
                 for name in ("events", "true", "false"):
                     assert other.counters[name] == one.counters[name]
                 was_passed |= other.counters["table_hits"] < one.counters["table_hits"] // 2
+            if not has_forgotten and generator.random() < 0.3:
+                snapshot = policies_snapshot(sparse)
+                assert snapshot == policies_snapshot(plain)
+                if generator.random() < 0.5:
+                    plain, sparse = monitors_of_all(), monitors_of_all()
+                    for policies in (plain, sparse):
+                        restore_policies(policies, snapshot)
+            forgotten = None
+            if not has_first and not resolve and generator.random() < 0.3:
+                forgotten = sparse.forget_idle(clock)
+            if forgotten is not None:
+                # others have these numbers now, and new streams the next ones
+                has_forgotten = True
+                kept = np.frombuffer(forgotten, np.uint32)
+                left = sparse.stream_counts[0]
+                for stream, number in enumerate(numbers):
+                    if number < len(kept):
+                        numbers[stream] = int(kept[number])
+                    if number >= len(kept) or numbers[stream] == 2**32 - 1:
+                        numbers[stream], left = left, left + 1
         for policies in (plain, sparse):
             policies.finish(clock, True)
-        assert taken(sparse) == taken(plain)
+        assert sorted(taken(sparse)) == sorted(
+            (one, numbers[k], text) for one, k, text in taken(plain)
+        )
     assert was_passed
 
 
