@@ -1,5 +1,5 @@
 # cython: language_level=3
-"""Declarations for the automaton of an open block."""
+"""Declarations for the automata of open and of closed blocks."""
 
 from libc.stdint cimport uint16_t, uint32_t, uint64_t
 
@@ -12,17 +12,27 @@ cdef enum:
     OUTCOME_TRUE = 1
     OUTCOME_CLASS = 2
     MOST_CLASSES = 32       # of a state
+    # What happens to a closed block, with a variable in the bits above: it is decided, what the
+    # operator's operands do no longer matters, or equal classes are to be merged.
+    CLOSED_FALSE = 0
+    CLOSED_TRUE = 1
+    CLOSED_SILENCE = 2
+    CLOSED_MERGE = 3
+    CLOSED_BITS = 2
 
 
 cdef struct BlockState:
-    # An open block that waits for no earlier block. Sets of variables have a bit for each of them.
+    # An open block that waits for no earlier block, or a closed one. Sets of variables have a bit
+    # for each of them.
     uint64_t hash
-    uint32_t start          # of its functions: the present ones of operators, then those of classes
+    uint32_t start          # of its functions: those of operators, then those of classes
     uint32_t class_count
+    uint32_t closed         # what an open block is once it is closed, + 1; 0 if that is not known
     bint is_empty           # no time-point has come yet
-    uint16_t unknown        # the variables that classes depend on
+    uint16_t unknown        # the variables that classes depend on; in a closed block, that all do
     # operators with a variable whose operand has a known value in the block
     uint16_t left_true, left_false, right_true, right_false
+    uint16_t silent         # operators of which a closed block says nothing that matters
     # What earlier blocks are told at once, 16 bits for each kind of news: the operand of a NEXT is
     # known, there is a witness, the left operand is violated, and that without a witness.
     uint64_t news
@@ -32,19 +42,29 @@ cdef struct BlockState:
 
 
 cdef struct BlockStep:
-    # What an event makes of a block. From NO_STATE, the letter has the heads of a new block.
+    # What an event makes of an open block, with its letter, or what a CLOSED code makes of a closed
+    # one. From NO_STATE, the letter has the heads of a new block.
     uint64_t letter
     uint32_t source, target
     uint32_t outcomes       # where those of the classes of the source begin
     uint32_t own            # the outcome of the event's own time-point
     bint keeps_classes      # each class stays by itself
+    # Of a closed block: whether two classes of the target are equal, variables that nothing depends
+    # on any more, and operators whose operands have become known, and are true.
+    bint has_twins
+    uint16_t lost
+    uint16_t left_known, left_true, right_known, right_true
 
 
 cdef class BlockAutomaton:
-    # The states that blocks have had, and what events made of them.
-    cdef size_t present_words
-    cdef uint32_t words             # of a function
+    # The states that blocks have had, and what became of them.
+    cdef size_t operator_words      # of the functions of operators in a state
+    cdef uint32_t words             # of the function of a class
     cdef size_t most_function_words  # of all states
+    cdef uint32_t most_states, most_steps
+    cdef uint32_t codes             # of what can happen to a closed block; 0 for open ones
+    cdef uint32_t *successors       # of closed states, by code: the number of the step + 1, or 0
+    cdef uint32_t successor_capacity
     cdef BlockState *states
     cdef uint32_t state_count, state_capacity
     cdef uint64_t *functions

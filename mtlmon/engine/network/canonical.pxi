@@ -184,7 +184,7 @@ cdef int write_classes(
     put_word(words, 0)
     while number != NONE:
         put_function(
-            words, network.class_functions + <size_t> number * engine.words, engine.words
+            words, engine._class_function(network, position, number, classes), engine.words
         )
         entry = network.classes[number].first_member
         if first == NONE:
@@ -314,17 +314,13 @@ cdef bint read_network(
         block = &network.blocks[position]
         memset(block, 0, sizeof(TimeBlock))
         block.first_class = block.last_class = NONE
+        block.state = NO_STATE
         age = take_word(&reader)
         if age >= previous_age or age > state.time_stamp or (age == 0) != (number == blocks - 1):
             return False
         previous_age = age
         block.time_stamp = state.time_stamp - age
         network.count += 1
-        for k in range(engine.operator_count):
-            if has_sets(&engine.operators[k]):
-                set_bit(&network.queues[k].sets[NOT_FALSE], position)
-                if not engine.operators[k].left_is_true:
-                    set_bit(&network.queues[k].sets[NOT_TRUE], position)
         network.is_open = is_open and number == blocks - 1
         if not network.is_open:
             for k in range(engine.plan.slots):
@@ -344,6 +340,10 @@ cdef bint read_network(
     make_room(engine.plan, network)
     for position in range(network.count):
         mark_known(engine, network, position)
+    for k in range(engine.operator_count):
+        if engine.operators[k].operation == OP_UNTIL and has_sets(&engine.operators[k]):
+            # Windows that are over have no candidate left, or their anchors would be decided.
+            until_time(network, &engine.operators[k], k)
     engine._tidy(engine.words, network)
     return True
 
@@ -358,8 +358,7 @@ cdef void clear_network(NetworkPlan plan, Network *network) noexcept nogil:
     network.class_count = 0
     network.free_class = NONE
     network.decision_count = network.dirty_count = network.stale_count = 0
-    if network.set_word_count:
-        memset(network.set_words, 0, network.set_word_count * sizeof(uint64_t))
+    empty_sets(plan, network)
     clear_words(network.present, network.present_words)
     for k in range(plan.operator_count):
         network.queues[k].undecided_count = network.queues[k].late_count = 0
@@ -495,12 +494,16 @@ cdef bint read_present(
     return True
 
 
-cdef void find_unknown(QueueNetwork engine, Network *network, int64_t position) noexcept nogil:
+cdef int find_unknown(QueueNetwork engine, Network *network, int64_t position) except -1 nogil:
     """Find the variables that a closed block waits for."""
     cdef TimeBlock *block = &network.blocks[position]
     cdef uint64_t candidates = (<uint64_t> 1 << engine.plan.variable_count) - 1
     cdef uint32_t number = block.first_class
     cdef uint32_t k
+    if engine._intern_closed(engine.words, network, position):
+        block.unknown = engine.closed.states[block.state].unknown
+        wait_for(engine, network, position)
+        return 0
     while number != NONE:
         block.unknown |= support(
             network.class_functions + <size_t> number * engine.words, candidates, engine.words
@@ -512,6 +515,7 @@ cdef void find_unknown(QueueNetwork engine, Network *network, int64_t position) 
             candidates & engine.plan.slot_variables[k], engine._slot_words(engine.words, k)
         )
     wait_for(engine, network, position)
+    return 0
 
 
 cdef void wait_for(QueueNetwork engine, Network *network, int64_t position) noexcept nogil:

@@ -23,7 +23,8 @@ cdef class QueueNetwork:
     cdef uint64_t own[MOST_FUNCTION_WORDS]      # the value of the formula at the time-point
     cdef bint has_own
     cdef Words scratch
-    cdef BlockAutomaton automaton
+    cdef BlockAutomaton automaton   # of the last block while it is open
+    cdef BlockAutomaton closed      # of closed blocks
     cdef uint64_t start_heads       # of the last new block that had no other
     cdef uint32_t start             # its state
     cdef bint has_automaton         # letters and the values of past operators fit into a word
@@ -44,7 +45,8 @@ cdef class QueueNetwork:
     ) except? NULL nogil
     cdef void _note_news(self, uint32_t words, Network *network, uint64_t news) noexcept nogil
     cdef int _set_outcomes(
-        self, uint32_t words, Network *network, History *history, const uint32_t *outcomes
+        self, uint32_t words, Network *network, History *history, TimeBlock *block,
+        const uint32_t *outcomes
     ) except -1 nogil
     cdef uint32_t _class_at(self, const Network *network, uint32_t outcome) noexcept nogil
     cdef int _find_start(self, uint32_t words, Network *network, uint64_t heads) except -1 nogil
@@ -60,6 +62,24 @@ cdef class QueueNetwork:
         const BlockState *block
     ) noexcept nogil
 
+    cdef int _find_closed(
+        self, uint32_t words, Network *network, int64_t position, BlockState *state,
+        const uint64_t *functions
+    ) except -1 nogil
+    cdef bint _intern_closed(
+        self, uint32_t words, Network *network, int64_t position
+    ) except -1 nogil
+    cdef int _intern_trial(
+        self, uint32_t words, uint32_t class_count, uint32_t *number
+    ) except -1 nogil
+    cdef bint _follow_closed(
+        self, uint32_t words, Network *network, History *history, int64_t position, uint32_t code
+    ) except -1 nogil
+    cdef const BlockStep *_new_closed_step(
+        self, uint32_t words, uint32_t source, uint32_t code
+    ) except? NULL nogil
+    cdef void _write_out(self, uint32_t words, Network *network, int64_t position) noexcept nogil
+
     cdef bint _is_unknown(
         self, uint32_t words, const Network *network, const Operator *temporal, int64_t position
     ) noexcept nogil
@@ -72,6 +92,9 @@ cdef class QueueNetwork:
     cdef uint32_t _slot_words(self, uint32_t words, uint32_t slot) noexcept nogil
     cdef uint64_t *_present(
         self, uint32_t words, const uint64_t *present, uint32_t temporal, uint32_t which
+    ) noexcept nogil
+    cdef const uint64_t *_class_function(
+        self, const Network *network, int64_t position, uint32_t number, uint32_t place
     ) noexcept nogil
     cdef int _pass_time(
         self, uint32_t words, Network *network, History *history, uint64_t time_stamp
@@ -105,23 +128,27 @@ cdef class QueueNetwork:
         self, uint32_t words, Network *network, int64_t position, uint32_t number, uint32_t side,
         uint32_t slot, uint32_t variable, bint worth
     ) noexcept nogil
-    cdef void _recount(self, uint32_t words, Network *network, int64_t position) noexcept nogil
-    cdef bint _recount_open(self, uint32_t words, Network *network) noexcept nogil
-    cdef void _lose(
+    cdef int _recount(self, uint32_t words, Network *network, int64_t position) except -1 nogil
+    cdef bint _recount_open(self, uint32_t words, Network *network) except -1 nogil
+    cdef int _lose(
         self, uint32_t words, Network *network, int64_t position, uint64_t variables
-    ) noexcept nogil
+    ) except -1 nogil
     cdef bint _silence(
         self, uint32_t words, Network *network, int64_t position, const Operator *temporal
+    ) except -1 nogil
+    cdef bint _say_nothing(
+        self, uint32_t words, uint64_t *functions, const Operator *temporal
     ) noexcept nogil
     cdef int _new_class(
         self, uint32_t words, Network *network, TimeBlock *block, uint32_t *number
     ) except -1 nogil
-    cdef void _drop(
+    cdef int _drop(
         self, uint32_t words, Network *network, int64_t position, uint32_t number
-    ) noexcept nogil
+    ) except -1 nogil
     cdef int _review(
         self, uint32_t words, Network *network, History *history, int64_t position
     ) except -1 nogil
+    cdef int _mark_dirty(self, Network *network, int64_t position) except -1 nogil
     cdef void _unlink(
         self, uint32_t words, Network *network, TimeBlock *block, uint32_t number, uint32_t before
     ) noexcept nogil

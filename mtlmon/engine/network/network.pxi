@@ -68,7 +68,8 @@ cdef class QueueNetwork:
             <size_t> program.instruction_count * self.words, sizeof(uint64_t)
         )
         self.images = <uint64_t *> zeros(MOST_VARIABLES * self.words, sizeof(uint64_t))
-        self.automaton = BlockAutomaton(self.plan)
+        self.automaton = BlockAutomaton(self.plan, True)
+        self.closed = BlockAutomaton(self.plan, False)
         self.start = NO_STATE
         self.has_automaton = program.atom_count <= 64 and self.plan.past_count <= 64
 
@@ -122,7 +123,8 @@ cdef class QueueNetwork:
             )
             if not step.keeps_classes:
                 self._set_outcomes(
-                    words, network, history, self.automaton.outcomes + step.outcomes
+                    words, network, history, &network.blocks[network.count - 1],
+                    self.automaton.outcomes + step.outcomes
                 )
             network.state = step.target
             network.is_unfolded = False
@@ -219,7 +221,7 @@ cdef class QueueNetwork:
 
     cdef size_t held_bytes(self) noexcept nogil:
         """The bytes of what is learnt about the formula."""
-        return self.automaton.held_bytes()
+        return self.automaton.held_bytes() + self.closed.held_bytes()
 
     # ---- the automaton of the last block ---------------------------------------------------
 
@@ -233,7 +235,7 @@ cdef class QueueNetwork:
         cdef uint32_t class_count = self.automaton.states[source].class_count
         cdef uint32_t kept = 0
         cdef uint32_t i
-        cdef size_t present_words = self.automaton.present_words
+        cdef size_t present_words = self.automaton.operator_words
         cdef bint is_new = self.automaton.states[source].is_empty
         cdef uint64_t *classes
         if self.automaton.is_full:
@@ -266,6 +268,7 @@ cdef class QueueNetwork:
             return NULL
         step.source = source
         step.letter = letter
+        step.has_twins = False
         self.automaton.add_step(&step, outcomes)
         return self.automaton.find_step(source, letter)
 
@@ -280,10 +283,10 @@ cdef class QueueNetwork:
             news &= news - 1
 
     cdef int _set_outcomes(
-        self, uint32_t words, Network *network, History *history, const uint32_t *outcomes
+        self, uint32_t words, Network *network, History *history, TimeBlock *block,
+        const uint32_t *outcomes
     ) except -1 nogil:
-        """Decide, merge and keep the classes of the last block."""
-        cdef TimeBlock *block = &network.blocks[network.count - 1]
+        """Decide, merge and keep the classes of a block."""
         cdef uint32_t kept[MOST_CLASSES]
         cdef uint32_t kept_count = 0
         cdef uint32_t before = NONE
@@ -320,7 +323,7 @@ cdef class QueueNetwork:
         cdef BlockStep step
         cdef BlockState state
         cdef uint32_t k
-        cdef size_t present_words = self.automaton.present_words
+        cdef size_t present_words = self.automaton.operator_words
         if known != NULL:
             network.state = known.target
             return 0
@@ -342,6 +345,7 @@ cdef class QueueNetwork:
             step.source = NO_STATE
             step.letter = heads
             step.keeps_classes = True
+            step.has_twins = False
             step.own = OUTCOME_FALSE
             self.automaton.add_step(&step, NULL)
             network.state = step.target
@@ -354,7 +358,7 @@ cdef class QueueNetwork:
             ~self.plan.futures
         )
         cdef uint32_t number = block.first_class
-        cdef size_t size = self.automaton.present_words
+        cdef size_t size = self.automaton.operator_words
         cdef uint32_t class_count = 0
         cdef BlockState state
         cdef size_t i
@@ -397,7 +401,7 @@ cdef class QueueNetwork:
         state.class_count = class_count
         for i in range(class_count):
             state.unknown |= support(
-                functions + self.automaton.present_words + <size_t> i * words, variables, words
+                functions + self.automaton.operator_words + <size_t> i * words, variables, words
             )
         for variable in range(self.variable_count):
             temporal = &self.waiting[variable]
@@ -429,7 +433,7 @@ cdef class QueueNetwork:
         if network.state == NO_STATE or network.is_unfolded:
             return
         functions = self.automaton.functions_of(network.state)
-        copy_words(network.present, functions, self.automaton.present_words)
+        copy_words(network.present, functions, self.automaton.operator_words)
         if network.is_open:
             self._unfold_classes(words, network)
         network.is_unfolded = True
@@ -439,12 +443,287 @@ cdef class QueueNetwork:
         cdef const uint64_t *function
         if number == NONE:
             return
-        function = self.automaton.functions_of(network.state) + self.automaton.present_words
+        function = self.automaton.functions_of(network.state) + self.automaton.operator_words
         while number != NONE:
             copy_function(
                 network.class_functions + <size_t> number * words, function, words
             )
             function += words
+            number = network.classes[number].following
+
+    # ---- the automaton of closed blocks ----------------------------------------------------
+
+    cdef int _find_closed(
+        self, uint32_t words, Network *network, int64_t position, BlockState *state,
+        const uint64_t *functions
+    ) except -1 nogil:
+        """Find the state of the last block now that it is closed, if there is one.
+
+        `state` and `functions` are what the block was while it was open.
+        """
+        cdef const Operator *temporal
+        cdef uint32_t number = network.blocks[position].first_class
+        cdef uint32_t class_count = 0
+        cdef uint64_t *target
+        cdef uint64_t users = self.users
+        if state.closed:
+            network.blocks[position].state = state.closed - 1
+            return 0
+        if self.closed.is_full:
+            return 0
+        reserve(
+            <void **> &self.trial.items, &self.trial.capacity,
+            self.closed.operator_words + MOST_CLASSES * <size_t> words, sizeof(uint64_t)
+        )
+        while users:
+            temporal = &self.waiting[lowest_bit(users)]
+            users &= users - 1
+            if temporal.left_slot != NO_FUNCTION:
+                copy_function(
+                    self.trial.items + self.plan.slot_starts[temporal.left_slot],
+                    self._present(words, functions, temporal.number, LEFT),
+                    self._slot_words(words, temporal.left_slot)
+                )
+            if temporal.right_slot != NO_FUNCTION:
+                copy_function(
+                    self.trial.items + self.plan.slot_starts[temporal.right_slot],
+                    self._present(words, functions, temporal.number, RIGHT),
+                    self._slot_words(words, temporal.right_slot)
+                )
+        target = self.trial.items + self.closed.operator_words
+        while number != NONE and class_count < MOST_CLASSES:
+            if network.state == NO_STATE or network.is_unfolded:
+                copy_function(
+                    target, network.class_functions + <size_t> number * words, words
+                )
+            else:
+                copy_function(
+                    target,
+                    functions + self.automaton.operator_words + <size_t> class_count * words, words
+                )
+            target += words
+            class_count += 1
+            number = network.classes[number].following
+        if number != NONE:
+            return 0
+        self._intern_trial(words, class_count, &network.blocks[position].state)
+        if network.state != NO_STATE:
+            state.closed = network.blocks[position].state + 1
+        return 0
+
+    cdef bint _intern_closed(
+        self, uint32_t words, Network *network, int64_t position
+    ) except -1 nogil:
+        """Find the state of a closed block that has none yet; return whether there is one."""
+        cdef uint32_t number = network.blocks[position].first_class
+        cdef uint32_t class_count = 0
+        cdef size_t size = self.closed.operator_words
+        if self.closed.is_full:
+            return False
+        reserve(
+            <void **> &self.trial.items, &self.trial.capacity,
+            size + MOST_CLASSES * <size_t> words, sizeof(uint64_t)
+        )
+        copy_words(self.trial.items, network.functions + <size_t> position * size, size)
+        while number != NONE:
+            if class_count == MOST_CLASSES:
+                return False
+            copy_function(
+                self.trial.items + size, network.class_functions + <size_t> number * words, words
+            )
+            size += words
+            class_count += 1
+            number = network.classes[number].following
+        self._intern_trial(words, class_count, &network.blocks[position].state)
+        return network.blocks[position].state != NO_STATE
+
+    cdef int _intern_trial(
+        self, uint32_t words, uint32_t class_count, uint32_t *number
+    ) except -1 nogil:
+        """Find the number of the state of a closed block, whose functions are in `trial`."""
+        cdef const Operator *temporal
+        cdef const uint64_t *function
+        cdef BlockState state
+        cdef uint64_t users = self.users
+        cdef uint64_t variables = (<uint64_t> 1 << self.variable_count) - 1
+        cdef uint32_t variable, size, i
+        cdef uint16_t bit
+        memset(&state, 0, sizeof(BlockState))
+        state.class_count = class_count
+        for i in range(class_count):
+            state.unknown |= support(
+                self.trial.items + self.closed.operator_words + <size_t> i * words, variables, words
+            )
+        while users:
+            variable = lowest_bit(users)
+            users &= users - 1
+            temporal = &self.waiting[variable]
+            bit = 1 << variable
+            if temporal.left_slot != NO_FUNCTION:
+                function = self.trial.items + self.plan.slot_starts[temporal.left_slot]
+                size = self._slot_words(words, temporal.left_slot)
+                state.left_true |= is_true(function, size) * bit
+                state.left_false |= is_false(function, size) * bit
+                state.unknown |= support(
+                    function, self.plan.slot_variables[temporal.left_slot], size
+                )
+            if temporal.right_slot != NO_FUNCTION:
+                function = self.trial.items + self.plan.slot_starts[temporal.right_slot]
+                size = self._slot_words(words, temporal.right_slot)
+                state.right_true |= is_true(function, size) * bit
+                state.right_false |= is_false(function, size) * bit
+                state.unknown |= support(
+                    function, self.plan.slot_variables[temporal.right_slot], size
+                )
+            if (
+                temporal.left_slot == NO_FUNCTION
+                or (state.left_true if has_sets(temporal) else state.left_false) & bit
+            ) and (temporal.right_slot == NO_FUNCTION or state.right_false & bit):
+                state.silent |= bit
+        return self.closed.intern(&state, self.trial.items, number)
+
+    cdef bint _follow_closed(
+        self, uint32_t words, Network *network, History *history, int64_t position, uint32_t code
+    ) except -1 nogil:
+        """Let a closed block with a state take a step; without a step, it has no state any more.
+
+        Returns whether there was a step. `history` may be NULL for CLOSED_SILENCE.
+        """
+        cdef TimeBlock *block = &network.blocks[position]
+        cdef const BlockStep *step = self.closed.find_step(block.state, code)
+        cdef uint64_t missing
+        cdef uint32_t left, right, left_true, right_true, variable
+        if step == NULL:
+            step = self._new_closed_step(words, block.state, code)
+            if step == NULL:
+                self._write_out(words, network, position)
+                return False
+        missing = block.unknown & step.lost
+        block.unknown &= ~missing
+        left = step.left_known
+        right = step.right_known
+        left_true = step.left_true
+        right_true = step.right_true
+        block.state = step.target
+        if step.has_twins:
+            self._mark_dirty(network, position)
+        if not step.keeps_classes:
+            self._set_outcomes(
+                words, network, history, block, self.closed.outcomes + step.outcomes
+            )
+        while left | right:
+            variable = lowest_bit(left | right)
+            if left >> variable & 1:
+                self._emit(
+                    words, network, position, self.waiting[variable].number, LEFT,
+                    left_true >> variable & 1
+                )
+            if right >> variable & 1:
+                self._emit(
+                    words, network, position, self.waiting[variable].number, RIGHT,
+                    right_true >> variable & 1
+                )
+            left &= ~(<uint32_t> 1 << variable)
+            right &= ~(<uint32_t> 1 << variable)
+        if missing:
+            self._lose(words, network, position, missing)
+        return True
+
+    cdef const BlockStep *_new_closed_step(
+        self, uint32_t words, uint32_t source, uint32_t code
+    ) except? NULL nogil:
+        """Find out what a code makes of a closed block; NULL if there is no room for that."""
+        cdef BlockStep step
+        cdef uint32_t outcomes[MOST_CLASSES]
+        cdef uint32_t class_count = self.closed.states[source].class_count
+        cdef uint32_t kept = 0
+        cdef uint32_t variable = code >> CLOSED_BITS
+        cdef uint32_t kind = code & ((1 << CLOSED_BITS) - 1)
+        cdef uint32_t i, j, slot
+        cdef const BlockState *before
+        cdef const BlockState *after
+        cdef size_t operator_words = self.closed.operator_words
+        cdef const Operator *temporal
+        cdef uint64_t *function
+        cdef uint64_t *classes
+        if self.closed.is_full:
+            return NULL
+        reserve(
+            <void **> &self.trial.items, &self.trial.capacity,
+            operator_words + (class_count + <size_t> 1) * words, sizeof(uint64_t)
+        )
+        copy_words(
+            self.trial.items, self.closed.functions_of(source),
+            operator_words + <size_t> class_count * words
+        )
+        classes = self.trial.items + operator_words
+        if kind == CLOSED_SILENCE:
+            temporal = &self.waiting[variable]
+            self._say_nothing(words, self.trial.items, temporal)
+        elif kind <= CLOSED_TRUE:
+            for slot in range(self.slots):
+                if self.plan.slot_variables[slot] >> variable & 1:
+                    function = self.trial.items + self.plan.slot_starts[slot]
+                    set_variable(
+                        function, function, variable, kind == CLOSED_TRUE,
+                        self._slot_words(words, slot)
+                    )
+        step.keeps_classes = True
+        step.has_twins = False
+        for i in range(class_count):
+            function = classes + <size_t> i * words
+            if kind == CLOSED_MERGE:
+                outcomes[i] = add_class(classes, &kept, function, words)
+            else:
+                if kind <= CLOSED_TRUE:
+                    set_variable(function, function, variable, kind == CLOSED_TRUE, words)
+                if is_false(function, words):
+                    outcomes[i] = OUTCOME_FALSE
+                elif is_true(function, words):
+                    outcomes[i] = OUTCOME_TRUE
+                else:
+                    for j in range(kept):
+                        step.has_twins |= are_equal(classes + <size_t> j * words, function, words)
+                    copy_function(classes + <size_t> kept * words, function, words)
+                    outcomes[i] = OUTCOME_CLASS + kept
+                    kept += 1
+            step.keeps_classes &= outcomes[i] == OUTCOME_CLASS + i
+        self._intern_trial(words, kept, &step.target)
+        if step.target == NO_STATE:
+            return NULL
+        step.source = source
+        step.letter = code
+        step.own = OUTCOME_FALSE
+        before = &self.closed.states[source]
+        after = &self.closed.states[step.target]
+        step.lost = before.unknown & ~after.unknown
+        step.left_known = step.right_known = 0
+        if kind <= CLOSED_TRUE:
+            step.left_known = (
+                (after.left_true | after.left_false) & ~(before.left_true | before.left_false)
+            )
+            step.right_known = (
+                (after.right_true | after.right_false) & ~(before.right_true | before.right_false)
+            )
+        step.left_true = after.left_true
+        step.right_true = after.right_true
+        self.closed.add_step(&step, outcomes)
+        return self.closed.find_step(source, code)
+
+    cdef void _write_out(self, uint32_t words, Network *network, int64_t position) noexcept nogil:
+        """Copy the functions of a closed block's state to where they are without a state."""
+        cdef TimeBlock *block = &network.blocks[position]
+        cdef const uint64_t *functions = self.closed.functions_of(block.state)
+        cdef uint32_t number = block.first_class
+        block.state = NO_STATE
+        copy_words(
+            network.functions + <size_t> position * self.plan.block_words, functions,
+            self.plan.block_words
+        )
+        functions += self.plan.block_words
+        while number != NONE:
+            copy_function(network.class_functions + <size_t> number * words, functions, words)
+            functions += words
             number = network.classes[number].following
 
     # ---- blocks ----------------------------------------------------------------------------
@@ -468,11 +747,22 @@ cdef class QueueNetwork:
     cdef uint64_t *_function(
         self, uint32_t words, const Network *network, int64_t position, uint32_t slot
     ) noexcept nogil:
-        """A function of a closed block."""
-        if words == 1:
-            return network.functions + (<size_t> position * self.slots + slot)
-        return network.functions + (
-            <size_t> position * self.plan.block_words + self.plan.slot_starts[slot]
+        """A function of a closed block, to be changed only if the block has no state."""
+        cdef uint64_t *functions = network.functions + (
+            <size_t> position * (self.slots if words == 1 else self.plan.block_words)
+        )
+        if network.blocks[position].state != NO_STATE:
+            functions = <uint64_t *> self.closed.functions_of(network.blocks[position].state)
+        return functions + (slot if words == 1 else self.plan.slot_starts[slot])
+
+    cdef const uint64_t *_class_function(
+        self, const Network *network, int64_t position, uint32_t number, uint32_t place
+    ) noexcept nogil:
+        """The function of a class, which is in this place among those of its block."""
+        if network.blocks[position].state == NO_STATE:
+            return network.class_functions + <size_t> number * self.words
+        return self.closed.functions_of(network.blocks[position].state) + (
+            self.plan.block_words + <size_t> place * self.words
         )
 
     cdef uint32_t _slot_words(self, uint32_t words, uint32_t slot) noexcept nogil:
@@ -525,7 +815,7 @@ cdef class QueueNetwork:
         cdef uint64_t asked = 0         # variables of the operators whose operands matter
         cdef uint32_t variable, number, k
         cdef const Operator *temporal
-        cdef const BlockState *state
+        cdef BlockState *state
         cdef const Operator *waiting = self.waiting
         cdef const uint64_t *functions
         cdef Queue *queue
@@ -534,12 +824,9 @@ cdef class QueueNetwork:
             state = &self.loose
             functions = network.present
         else:
-            if not network.is_unfolded:
-                self._unfold_classes(words, network)
             state = &self.automaton.states[network.state]
             functions = self.automaton.functions + state.start
         network.is_open = False
-        unknown = state.unknown
         for number in range(self.plan.known_past_count):
             k = self.plan.past[number]
             temporal = &self.operators[k]
@@ -549,6 +836,10 @@ cdef class QueueNetwork:
                     queue.span_count = queue.span_first = 0
                 if self._present(words, functions, k, RIGHT)[0]:
                     add_span(queue, temporal, block.time_stamp)
+        self._find_closed(words, network, position, state, functions)
+        if block.state == NO_STATE and network.state != NO_STATE and not network.is_unfolded:
+            self._unfold_classes(words, network)
+        unknown = state.unknown
         users = self.users
         while users:
             variable = lowest_bit(users)
@@ -561,41 +852,47 @@ cdef class QueueNetwork:
             asked |= <uint64_t> 1 << variable
             if temporal.left_slot != NO_FUNCTION:
                 unknown |= state.supports[temporal.left_slot]
-                copy_function(
-                    self._function(words, network, position, temporal.left_slot),
-                    self._present(words, functions, k, LEFT),
-                    self._slot_words(words, temporal.left_slot)
-                )
+                if block.state == NO_STATE:
+                    copy_function(
+                        self._function(words, network, position, temporal.left_slot),
+                        self._present(words, functions, k, LEFT),
+                        self._slot_words(words, temporal.left_slot)
+                    )
             if temporal.right_slot != NO_FUNCTION:
                 unknown |= state.supports[temporal.right_slot]
-                copy_function(
-                    self._function(words, network, position, temporal.right_slot),
-                    self._present(words, functions, k, RIGHT),
-                    self._slot_words(words, temporal.right_slot)
-                )
+                if block.state == NO_STATE:
+                    copy_function(
+                        self._function(words, network, position, temporal.right_slot),
+                        self._present(words, functions, k, RIGHT),
+                        self._slot_words(words, temporal.right_slot)
+                    )
+        if block.state != NO_STATE:
+            unknown = self.closed.states[block.state].unknown
         unknown &= candidates
         missing = block.unknown & ~unknown
         block.unknown = unknown
         if missing:
             self._lose(words, network, position, missing)
         # Whatever the block was known to do, whatever came, it has told before.
-        users = self.users
+        users = asked & (state.ends_left_true | state.ends_right_false)
         while users:
             variable = lowest_bit(users)
             users &= users - 1
             temporal = &waiting[variable]
-            k = temporal.number
-            if temporal.operation == OP_UNTIL:
-                if asked >> variable & 1:
-                    if state.ends_left_true >> variable & 1:
-                        until_left_true(network, temporal, k, position)
-                    if state.ends_right_false >> variable & 1:
-                        until_right_false(network, temporal, k, position)
-                if unknown >> variable & 1 and has_sets(temporal):
-                    set_bit(&network.queues[k].sets[UNDECIDED], position)
-                    network.queues[k].undecided_count += 1
-            elif temporal.operation != OP_NEXT:
-                self._emit_past(words, network, position, variable, state)
+            if state.ends_left_true >> variable & 1:
+                until_left_true(network, temporal, temporal.number, position)
+            if state.ends_right_false >> variable & 1:
+                until_right_false(network, temporal, temporal.number, position)
+        users = unknown & self.users & self.untils
+        while users:
+            queue = &network.queues[waiting[lowest_bit(users)].number]
+            users &= users - 1
+            set_bit(&queue.sets[UNDECIDED], position)
+            queue.undecided_count += 1
+        users = self.users & ~self.plan.futures
+        while users:
+            self._emit_past(words, network, position, lowest_bit(users), state)
+            users &= users - 1
         return 0
 
     cdef void _gather(self, uint32_t words, Network *network) noexcept nogil:
@@ -619,29 +916,19 @@ cdef class QueueNetwork:
         cdef const Operator *temporal
         cdef uint64_t *head
         cdef const uint64_t *function
-        cdef const Operator *waiting = self.waiting
         cdef const uint64_t *present = network.present      # of the block before
         cdef uint64_t distance
         cdef uint64_t heads = 0
-        cdef uint64_t users
         cdef uint32_t i, k, w, size
         cdef int value
         memset(block, 0, sizeof(TimeBlock))
+        block.state = NO_STATE
         block.time_stamp = time_stamp
         block.first_class = block.last_class = NONE
         network.count += 1
         network.is_open = True
         if self.plan.past_count and network.state != NO_STATE:
             present = self.automaton.functions_of(network.state)
-        users = self.users
-        while users:
-            temporal = &waiting[lowest_bit(users)]
-            users &= users - 1
-            if has_sets(temporal):
-                queue = &network.queues[temporal.number]
-                set_bit(&queue.sets[NOT_FALSE], position)
-                if not temporal.left_is_true:
-                    set_bit(&queue.sets[NOT_TRUE], position)
         for i in range(self.plan.past_count):
             k = self.plan.past[i]
             temporal = &self.operators[k]
@@ -962,6 +1249,11 @@ cdef class QueueNetwork:
             if not block.unknown >> variable & 1:
                 continue
             block.unknown &= ~(<uint64_t> 1 << variable)
+            if block.state != NO_STATE and self._follow_closed(
+                words, network, history, decision.position,
+                variable << CLOSED_BITS | (CLOSED_TRUE if decision.worth else CLOSED_FALSE)
+            ):
+                continue
             number = block.first_class
             is_changed = False
             while number != NONE:
@@ -1021,7 +1313,9 @@ cdef class QueueNetwork:
             elif is_false(function, size):
                 self._emit(words, network, position, number, side, False)
 
-    cdef void _recount(self, uint32_t words, Network *network, int64_t position) noexcept nogil:
+    cdef int _recount(
+        self, uint32_t words, Network *network, int64_t position
+    ) except -1 nogil:
         """Find out which variables of a closed block still matter, and let go of the others."""
         cdef TimeBlock *block = &network.blocks[position]
         cdef uint64_t needed = 0
@@ -1029,7 +1323,7 @@ cdef class QueueNetwork:
         cdef uint32_t number = block.first_class
         cdef uint32_t slot
         if block.unknown == 0:
-            return
+            return 0
         while number != NONE:
             needed |= support(
                 network.class_functions + <size_t> number * words, block.unknown & ~needed, words
@@ -1043,9 +1337,9 @@ cdef class QueueNetwork:
             )
         missing = block.unknown & ~needed
         block.unknown = needed
-        self._lose(words, network, position, missing)
+        return self._lose(words, network, position, missing)
 
-    cdef bint _recount_open(self, uint32_t words, Network *network) noexcept nogil:
+    cdef bint _recount_open(self, uint32_t words, Network *network) except -1 nogil:
         """Find out which variables of the blocks before matter to the open block, and let go of the
         others.
 
@@ -1085,54 +1379,69 @@ cdef class QueueNetwork:
         self._lose(words, network, position, missing)
         return missing != 0
 
-    cdef void _lose(
+    cdef int _lose(
         self, uint32_t words, Network *network, int64_t position, uint64_t variables
-    ) noexcept nogil:
+    ) except -1 nogil:
         """Stop waiting for variables of a closed block that nothing depends on any more."""
         cdef const Operator *temporal
         cdef Queue *queue
-        cdef uint32_t variable = 0
         cdef uint32_t k
-        while variables >> variable:
-            if variables >> variable & 1:
-                temporal = &self.waiting[variable]
-                k = temporal.number
-                queue = &network.queues[k]
-                if has_sets(temporal):
-                    if has_bit(&queue.sets[UNDECIDED], position):
-                        lose_anchor(queue, position)
-                elif temporal.left_slot != NO_FUNCTION:
-                    if temporal.operation == OP_PREVIOUS:
-                        if position > network.first:
-                            self._drop(words, network, position - 1, k)
-                    elif position + 1 < network.count - network.is_open:
-                        self._drop(words, network, position + 1, k)
-            variable += 1
+        while variables:
+            temporal = &self.waiting[lowest_bit(variables)]
+            variables &= variables - 1
+            k = temporal.number
+            queue = &network.queues[k]
+            if has_sets(temporal):
+                if has_bit(&queue.sets[UNDECIDED], position):
+                    lose_anchor(queue, position)
+            elif temporal.left_slot != NO_FUNCTION:
+                if temporal.operation == OP_PREVIOUS:
+                    if position > network.first:
+                        self._drop(words, network, position - 1, k)
+                elif position + 1 < network.count - network.is_open:
+                    self._drop(words, network, position + 1, k)
+        return 0
 
-    cdef void _drop(
+    cdef int _drop(
         self, uint32_t words, Network *network, int64_t position, uint32_t number
-    ) noexcept nogil:
+    ) except -1 nogil:
         """Forget what an operator's operands do in a closed block, as nobody asks any more."""
         if self._silence(words, network, position, &self.operators[number]):
-            self._recount(words, network, position)
+            return self._recount(words, network, position)
+        return 0
 
     cdef bint _silence(
         self, uint32_t words, Network *network, int64_t position, const Operator *temporal
-    ) noexcept nogil:
+    ) except -1 nogil:
         """Let a closed block say of an operator's operands what changes nothing.
 
-        Returns whether the block may have waited for variables because of them.
+        Returns whether the block may wait for variables that only they depended on.
         """
+        cdef uint64_t *functions
+        cdef const BlockState *state
+        if network.blocks[position].state != NO_STATE:
+            state = &self.closed.states[network.blocks[position].state]
+            if state.silent >> temporal.variable & 1 or self._follow_closed(
+                words, network, NULL, position, temporal.variable << CLOSED_BITS | CLOSED_SILENCE
+            ):
+                return False
+        functions = network.functions + <size_t> position * self.plan.block_words
+        return self._say_nothing(words, functions, temporal)
+
+    cdef bint _say_nothing(
+        self, uint32_t words, uint64_t *functions, const Operator *temporal
+    ) noexcept nogil:
+        """Do that to the functions of a closed block; return whether any was not constant."""
         cdef uint64_t *function
         cdef uint32_t size
         cdef bint is_changed = False
         if temporal.left_slot != NO_FUNCTION:
-            function = self._function(words, network, position, temporal.left_slot)
+            function = functions + self.plan.slot_starts[temporal.left_slot]
             size = self._slot_words(words, temporal.left_slot)
             is_changed = not is_false(function, size) and not is_true(function, size)
             set_function(function, -<uint64_t> has_sets(temporal), size)
         if temporal.right_slot != NO_FUNCTION:
-            function = self._function(words, network, position, temporal.right_slot)
+            function = functions + self.plan.slot_starts[temporal.right_slot]
             size = self._slot_words(words, temporal.right_slot)
             is_changed |= not is_false(function, size) and not is_true(function, size)
             set_function(function, 0, size)
@@ -1161,8 +1470,14 @@ cdef class QueueNetwork:
             else:
                 before = number
             number = following
-        if not block.is_dirty and block.first_class != block.last_class:
-            block.is_dirty = True
+        if block.first_class != block.last_class:
+            return self._mark_dirty(network, position)
+        return 0
+
+    cdef int _mark_dirty(self, Network *network, int64_t position) except -1 nogil:
+        """Note that classes of a block may be equal."""
+        if not network.blocks[position].is_dirty:
+            network.blocks[position].is_dirty = True
             reserve(
                 <void **> &network.dirty, &network.dirty_capacity,
                 <size_t> network.dirty_count + 1, sizeof(uint32_t)
@@ -1192,6 +1507,10 @@ cdef class QueueNetwork:
         for i in range(network.dirty_count):
             block = &network.blocks[network.dirty[i]]
             block.is_dirty = False
+            if block.state != NO_STATE and self._follow_closed(
+                words, network, history, network.dirty[i], CLOSED_MERGE
+            ):
+                continue
             number = block.first_class
             before = NONE
             size = 4
@@ -1309,6 +1628,7 @@ cdef class QueueNetwork:
         cdef Queue *queue
         cdef int64_t closed = network.count - network.is_open
         cdef int64_t end
+        cdef uint64_t users
         cdef bint is_open = network.is_open
         cdef bint is_changed = True
         for variable in range(self.plan.known_past_count):
@@ -1319,9 +1639,10 @@ cdef class QueueNetwork:
             self._recount_open(words, network)
         while is_changed and self.users:
             # Operators before their operands, as their functions may be all that needs an operand.
-            variable = self.variable_count
-            while variable:
-                variable -= 1
+            users = self.users
+            while users:
+                variable = highest_bit(users)
+                users &= ~(<uint64_t> 1 << variable)
                 temporal = &self.waiting[variable]
                 if not has_sets(temporal):
                     continue
@@ -1337,7 +1658,14 @@ cdef class QueueNetwork:
                         &queue.sets[UNDECIDED], queue.settled - 1
                     ):
                         continue
-                    end = min(closed, next_bit(&queue.sets[UNDECIDED], network.first, closed) + 1)
+                    # Blocks become anchors in the order of time.
+                    end = min(
+                        closed,
+                        next_bit(
+                            &queue.sets[UNDECIDED],
+                            max(network.first, queue.settled - 1), closed
+                        ) + 1
+                    )
                 while queue.settled < end:
                     self._drop(words, network, queue.settled, k)
                     queue.settled += 1

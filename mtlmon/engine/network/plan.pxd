@@ -1,7 +1,7 @@
 # cython: language_level=3
 """Declarations for the plan and the state of a queue network."""
 
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 
 cdef enum:
@@ -51,6 +51,9 @@ cdef struct Queue:
     # UNTIL: no block below it needs to tell what the operands do in it;
     # SINCE: what the operands do in the blocks below is known, and kept as spans
     int64_t settled
+    # where searches for the ends of intervals found their last block: in the order of witnesses and
+    # of anchors
+    int64_t lower_hint, upper_hint, start_hint
     Span *spans             # of witnesses behind which the left operand has held, in order of time
     uint32_t span_first, span_count, span_capacity
 
@@ -58,10 +61,11 @@ cdef struct Queue:
 cdef struct TimeBlock:
     # The time-points of one time-stamp.
     uint64_t time_stamp
-    uint64_t unknown        # the undecided variables that something in the block depends on
+    uint16_t unknown        # the undecided variables that something in the block depends on
+    uint8_t is_dirty        # a function of a class has changed during this event
+    uint8_t is_stale        # it may wait for variables that nothing depends on any more
+    uint32_t state          # in the automaton of closed blocks, or NO_STATE
     uint32_t first_class, last_class
-    bint is_dirty           # a function of a class has changed during this event
-    bint is_stale           # it may wait for variables that nothing depends on any more
 
 
 cdef struct TimePointClass:
@@ -78,7 +82,8 @@ cdef struct Decision:
 
 cdef struct Network:
     TimeBlock *blocks
-    uint64_t *functions     # of closed blocks: those of their slots, so many words for each
+    # of closed blocks without a state: those of their slots, so many words for each block
+    uint64_t *functions
     size_t block_words
     int64_t first, count, capacity
     bint is_open            # time-points can still join the last block

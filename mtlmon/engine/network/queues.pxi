@@ -67,6 +67,18 @@ cdef inline int64_t first_behind(
     return first_at(network, time_stamp + 1, hint)
 
 
+cdef inline int64_t first_near(
+    const Network *network, uint64_t time_stamp, int64_t *hint
+) noexcept nogil:
+    """What `first_at` finds; the next search begins there.
+
+    PERF: with bounds of 50 and 300, searches that began at the block itself took a tenth of the
+    time of an event.
+    """
+    hint[0] = first_at(network, time_stamp, hint[0])
+    return hint[0]
+
+
 # ---- decisions ---------------------------------------------------------------------------------
 
 
@@ -121,7 +133,10 @@ cdef inline int64_t window_start(
         return anchor + 1
     return max(
         anchor + 1,
-        first_at(network, network.blocks[anchor].time_stamp + temporal.lower, anchor + 1),
+        first_near(
+            network, network.blocks[anchor].time_stamp + temporal.lower,
+            &network.queues[temporal.number].start_hint
+        ),
     )
 
 
@@ -142,7 +157,10 @@ cdef inline int64_t last_anchor_before(
     if time_stamp < temporal.lower:
         return -1
     return min(
-        position - 1, first_behind(network, time_stamp - temporal.lower, position) - 1
+        position - 1,
+        first_near(
+            network, time_stamp - temporal.lower + 1, &network.queues[temporal.number].lower_hint
+        ) - 1
     )
 
 
@@ -153,7 +171,9 @@ cdef inline int64_t first_anchor_before(
     cdef uint64_t time_stamp = network.blocks[position].time_stamp
     if time_stamp <= temporal.upper:
         return network.first
-    return first_at(network, time_stamp - temporal.upper, position)
+    return first_near(
+        network, time_stamp - temporal.upper, &network.queues[temporal.number].upper_hint
+    )
 
 
 cdef inline bint has_no_witness(
@@ -187,8 +207,9 @@ cdef int64_t first_without_candidate(
         return candidate
     if network.blocks[candidate].time_stamp < temporal.lower:
         return network.first
-    return first_behind(
-        network, network.blocks[candidate].time_stamp - temporal.lower, candidate
+    return first_near(
+        network, network.blocks[candidate].time_stamp - temporal.lower + 1,
+        &network.queues[temporal.number].lower_hint
     )
 
 
@@ -220,8 +241,9 @@ cdef void until_right_false(
     clear_bit(&queue.sets[NOT_FALSE], position)
     if queue.undecided_count == 0:
         return
-    if queue.late_count == 0 and position == network.count - 1 and (
-        temporal.left_is_true or not has_bit(&queue.sets[KNOWN_FALSE], position)
+    if queue.late_count == 0 and (
+        temporal.left_is_true
+        or (position == network.count - 1 and not has_bit(&queue.sets[KNOWN_FALSE], position))
     ):
         # Later blocks can be witnesses for all anchors that this one could serve.
         return
@@ -354,8 +376,9 @@ cdef inline int64_t first_anchor_behind(
         return position + 1
     return max(
         position + 1,
-        first_at(
-            network, later_by(network.blocks[position].time_stamp, temporal.lower), position + 1
+        first_near(
+            network, later_by(network.blocks[position].time_stamp, temporal.lower),
+            &network.queues[temporal.number].start_hint
         ),
     )
 
@@ -401,9 +424,20 @@ cdef int since_value(
     if time_stamp < temporal.lower:
         return WORTH_FALSE
     if temporal.lower:
-        high = min(high, first_behind(network, time_stamp - temporal.lower, anchor) - 1)
+        high = min(
+            high,
+            first_near(
+                network, time_stamp - temporal.lower + 1,
+                &network.queues[temporal.number].lower_hint
+            ) - 1
+        )
     if time_stamp > temporal.upper:
-        low = max(low, first_at(network, time_stamp - temporal.upper, anchor))
+        low = max(
+            low,
+            first_near(
+                network, time_stamp - temporal.upper, &network.queues[temporal.number].upper_hint
+            )
+        )
     if not temporal.left_is_true:
         blocked = previous_bit(&queue.sets[NOT_TRUE], anchor - 1)
     if previous_bit(&queue.sets[KNOWN_TRUE], high) >= max(low, blocked):

@@ -3,7 +3,7 @@
 
 from libc.stdint cimport SIZE_MAX, UINT32_MAX, int64_t, uint32_t, uint64_t
 from libc.stdlib cimport free, realloc
-from libc.string cimport memmove
+from libc.string cimport memmove, memset
 
 
 cdef enum:
@@ -86,17 +86,18 @@ cdef int move_blocks(
             old = &queue.sets[which]
             lay_out(&bits, words + (k * <size_t> QUEUE_SETS + which) * set_words, capacity)
             if has_sets(&plan.operators[k]):
-                for i in range((network.count - shift + 63) // 64):
-                    bits.words[0][i] = old.words[0][i + shift // 64]
                 for i in range(bits.sizes[0]):
-                    if bits.words[0][i]:
-                        bits.words[1][i >> 6] |= <uint64_t> 1 << (i & 63)
-                for i in range(bits.sizes[1]):
-                    if bits.words[1][i]:
-                        bits.words[2][i >> 6] |= <uint64_t> 1 << (i & 63)
+                    if i < (network.count - shift + 63) // 64:
+                        bits.words[0][i] = old.words[0][i + shift // 64]
+                    elif has_all(which):
+                        bits.words[0][i] = ~<uint64_t> 0
+                sum_up(&bits)
             old[0] = bits
         queue.open = max(<int64_t> 0, queue.open - shift)
         queue.settled = max(<int64_t> 0, queue.settled - shift)
+        queue.lower_hint -= shift
+        queue.upper_hint -= shift
+        queue.start_hint -= shift
     free(network.set_words)
     network.set_words = words
     network.set_word_count = set_count * set_words
@@ -104,6 +105,36 @@ cdef int move_blocks(
     network.first -= shift
     network.count -= shift
     return 0
+
+
+cdef inline bint has_all(uint32_t which) noexcept nogil:
+    """Whether a set of a queue has all blocks that are still to come."""
+    return which == NOT_TRUE or which == NOT_FALSE
+
+
+cdef inline void sum_up(Bits *bits) noexcept nogil:
+    """Set the higher levels of a set, which are empty, by its lowest one."""
+    cdef int64_t i
+    cdef int level
+    for level in range(1, BIT_LEVELS):
+        for i in range(bits.sizes[level - 1]):
+            if bits.words[level - 1][i]:
+                bits.words[level][i >> 6] |= <uint64_t> 1 << (i & 63)
+
+
+cdef void empty_sets(NetworkPlan plan, Network *network) noexcept nogil:
+    """Let the sets of all queues be as they are before the first block."""
+    cdef uint32_t k, which
+    cdef Bits *bits
+    if network.set_word_count == 0:
+        return
+    memset(network.set_words, 0, network.set_word_count * sizeof(uint64_t))
+    for k in range(plan.operator_count):
+        for which in range(QUEUE_SETS):
+            if has_sets(&plan.operators[k]) and has_all(which):
+                bits = &network.queues[k].sets[which]
+                memset(bits.words[0], 0xFF, <size_t> bits.sizes[0] * sizeof(uint64_t))
+                sum_up(bits)
 
 
 cdef inline int64_t words_of_set(int64_t capacity) noexcept nogil:
