@@ -121,7 +121,7 @@ class StatePlan(NamedTuple):
     Attributes:
         kind: "window" (ONCE, EVENTUALLY), "counts" (HISTORICALLY, ALWAYS), "since", "until",
             "neighbour" (PREVIOUS, NEXT), or, of the rows of another state, which is the operand,
-            "groups" (counts and sums) or "spans" (when they held; up to `upper` back).
+            "groups" (their aggregates) or "spans" (when they held; up to `upper` back).
         is_future: whether it looks ahead.
         lower: the lower bound of its interval.
         upper: the upper bound; None if there is none.
@@ -131,7 +131,9 @@ class StatePlan(NamedTuple):
         indexes: the columns of each index; the first has all.
         lefts: the conjuncts of the left side.
         grouped_by: for "groups", the columns of the other state's rows that tell groups apart.
-        summed: for "groups", the column that is summed, or None for a count.
+        valued: for "groups", the column whose values are summed or ordered, or None for a count.
+        ordering: for "groups", "MIN" or "MAX" if the least or largest value is asked for.
+        cell: for "groups", the kind of the cells of that column.
         is_exact: for "window", whether all time-points at which a row came are kept.
         is_strict: for "since" and "until", whether the present does not count: the right side
             holds before it, or behind it, and the left side up to it.
@@ -147,7 +149,9 @@ class StatePlan(NamedTuple):
     indexes: list[tuple[int, ...]]
     lefts: list[LeftPlan]
     grouped_by: tuple[int, ...] = ()
-    summed: int | None = None
+    valued: int | None = None
+    ordering: str | None = None
+    cell: str = "integer"
     is_exact: bool = False
     is_strict: bool = False
 

@@ -134,7 +134,7 @@ class Generator:
             groups = f" BY {', '.join(by)}" if by else ""
             aggregate = f"COUNT({text}{groups})"
             if names and chance.random() < 0.5:
-                word = chance.choice(["SUM", "SUM", "MAX", "AVG"])
+                word = chance.choice(["SUM", "SUM", "MAX", "MIN", "AVG"])
                 aggregate = f"{word}({chance.choice(sorted(names))} OVER {text}{groups})"
             other = chance.choice(["1", "0", *by, *by])
             compared = f"({aggregate} {chance.choice(['<', '=', '>', '!='])} {other})"

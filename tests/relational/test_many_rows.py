@@ -5,13 +5,14 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from collections.abc import Callable
+from copy import copy
 from statistics import median
 from typing import Any
 
 import pytest
 
 from mtlmon import RelationalMonitor, RowError
-from tests.doors import FLOAT, INTEGER, TEXT, engine_of, from_cell, to_cell
+from tests.doors import FLOAT, INTEGER, TEXT, RelationalEngine, engine_of, from_cell, to_cell
 
 _DECLARED = """
 atom p(x: int, y: int)
@@ -101,6 +102,50 @@ def test_aggregates_of_many_groups(word: str, fold: Callable[[list[int]], float]
     asked = [(x, 0) for x in groups]
     answers = found(f"q(x, _) AND v = {word}(y OVER p(x, y) BY x)", {"q": [*asked], "p": [*rows]})
     assert answers == [(x, fold([*values])) for x, values in sorted(groups.items())]
+
+
+@pytest.mark.parametrize("kind", ["int", "float", "text"])
+@pytest.mark.parametrize("operator", ["ONCE[0,4]", "ONCE[2,6]", "ONCE", "(NOT e(g)) SINCE[0,9]"])
+def test_aggregates_of_groups_whose_rows_come_and_go(operator: str, kind: str) -> None:
+    """They are kept up to date, also in a copy, and where texts get other numbers."""
+    chance = random.Random(f"{operator} {kind}")
+    words = ["MIN", "MAX", *(["SUM"] if kind == "int" else [])]
+    rule = f"(EXISTS v. {operator} r(g, v)) AND n = {{}}(v OVER {operator} r(g, v) BY g)"
+    finds = [f"find {word}: {rule.format(word)}\n" for word in words]
+    monitor = RelationalMonitor(f"atom r(g: int, v: {kind})\natom e(g: int)\n{''.join(finds)}")
+    makes: dict[str, Callable[[int], Any]] = {
+        "int": int,
+        "float": lambda value: value / 4,
+        "text": lambda value: f"{value:x}",
+    }
+    folds: dict[str, Callable[[set[Any]], Any]] = {"MIN": min, "MAX": max, "SUM": sum}
+    came: list[tuple[int, int, Any]] = []
+    for time_stamp in range(150):
+        if time_stamp % 40 == 20:
+            monitor = copy(monitor)
+        engine = engine_of(monitor)
+        assert isinstance(engine, RelationalEngine)
+        engine.spare_texts = 0
+        ended = {(g,) for g in range(3) if chance.random() < 0.1}
+        if "SINCE" in operator:
+            came = [one for one in came if (one[1],) not in ended]
+        size = chance.choice([0, 1, 30])
+        rows = {
+            (chance.randrange(4), makes[kind](chance.randrange(-500, 500))) for _ in range(size)
+        }
+        rows |= {row[1:] for row in chance.sample(came, min(len(came), 2))}
+        came += [(time_stamp, *row) for row in sorted(rows)]
+        bounds = {"ONCE[0,4]": (0, 4), "ONCE[2,6]": (2, 6), "ONCE": (0, 999)}.get(operator, (0, 9))
+        groups = defaultdict(set)
+        for then, g, v in came:
+            if bounds[0] <= time_stamp - then <= bounds[1]:
+                groups[g].add(v)
+        answers = monitor.step(time_stamp, {"r": [*rows], "e": [*ended]})
+        assert [(one.policy, one.valuation) for one in answers] == [
+            (word, {"g": g, "n": folds[word](values)})
+            for word in words
+            for g, values in sorted(groups.items())
+        ]
 
 
 def test_groups_whose_sum_is_too_large() -> None:

@@ -15,8 +15,9 @@ called, even across policies.
 
 Queries come after those whose rows they need. A query puts its rows into the inboxes of states, and
 a state reads its inbox when something probes it, or when many rows wait. Hence an empty time-point
-costs only a loop over queries. Aggregates are computed from the rows of their group at each
-time-point at which something asks.
+costs only a loop over queries. Counts and sums of integers, and the least and largest values, over
+the rows that a temporal operator remembers are kept up to date; other aggregates are computed from
+the rows of their group at each time-point at which something asks.
 
 There is one stream here, no equivalence and nothing to resolve, so answers do not go through
 `drive`. A source fills a `PointBlock`, `RelationalRun` lets the engine read it, and hands the
@@ -148,6 +149,7 @@ cdef class RelationalEngine:
         for k in range(self.state_count):
             read_state(&self.states[k], self.allocations, plan.states[k])
             read_groups(self, &self.states[k], plan.states[k])
+        use_texts_of_groups(self)
         for k in range(self.block_count):
             block = &self.blocks[k]
             block.width = plan.blocks[k].width

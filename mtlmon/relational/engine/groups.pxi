@@ -54,7 +54,7 @@ cdef int note_wide_sum(RelationalEngine engine) except -1 nogil:
 
 
 cdef int probe_groups(RelationalEngine engine, Step *step, Rows *given) except -1 nogil:
-    """Join rows with the groups that have counts and sums."""
+    """Join rows with the groups of rows that a temporal operator holds for."""
     cdef State *state = &engine.states[step.source]
     cdef Index *index = &state.indexes[step.index]
     cdef size_t i
@@ -87,11 +87,14 @@ cdef int probe_groups(RelationalEngine engine, Step *step, Rows *given) except -
 cdef bint value_of_group(
     RelationalEngine engine, Step *step, State *state, uint32_t slot, int64_t *value
 ) except -1 nogil:
-    """Find the count, sum or mean of a group; return whether it has one."""
+    """Find the aggregate of a group; return whether it has one."""
     cdef const uint64_t *words = state.sums + 2 * slot
     cdef uint64_t count = state.slots[slot].references
     if step.aggregate == COUNT_OF:
         value[0] = <int64_t> count
+        return True
+    if state.ordering != UNORDERED:
+        value[0] = value_in(state, <uint32_t> words[0])
         return True
     if step.aggregate == SUM_OF:
         value[0] = <int64_t> words[0]

@@ -21,6 +21,7 @@ STATE_KINDS = {
     "window": WINDOW, "counts": COUNTS, "since": SINCE_STATE, "until": UNTIL_STATE,
     "neighbour": NEIGHBOUR, "groups": GROUPS, "spans": SPANS,
 }
+ORDERINGS = {None: UNORDERED, "MIN": LEAST_FIRST, "MAX": LARGEST_FIRST}
 LEFT_KINDS = {
     "breaks": BREAKS, "runs": RUNS, "marks": MARKS, "ends": ENDS, "filters": FILTERS
 }
@@ -171,6 +172,7 @@ cdef void free_state(State *state) noexcept:
     free(state.times)
     free(state.groupings)
     free(state.sums)
+    free(state.nodes)
 
 
 cdef size_t held_by_state(const State *state) noexcept nogil:
@@ -181,7 +183,7 @@ cdef size_t held_by_state(const State *state) noexcept nogil:
     held += state.rows.room * sizeof(int64_t) + state.slot_room * sizeof(Slot)
     held += state.free_room * sizeof(uint32_t) + state.entry_room * sizeof(Entry)
     held += state.time_room * sizeof(CountedPoint) + state.sum_room * sizeof(uint64_t)
-    held += state.jump_room * sizeof(Jump)
+    held += state.jump_room * sizeof(Jump) + state.node_room * sizeof(HeapNode)
     for k in range(state.index_count):
         held += held_by_index(&state.indexes[k])
     for k in range(state.left_count):
@@ -330,9 +332,13 @@ cdef int read_groups(RelationalEngine engine, State *state, plan) except -1:
     state.grouped_by = read_numbers(engine.allocations, plan.grouped_by, parent.rows.width)
     if plan.width != (parent.rows.width if state.kind == SPANS else state.grouped_by.count):
         raise ValueError("groups have the columns by which rows are grouped")
-    state.summed = NONE if plan.summed is None else plan.summed
-    if state.summed != NONE and state.summed >= parent.rows.width:
+    state.valued = NONE if plan.valued is None else plan.valued
+    state.ordering = <Ordering> <int> ORDERINGS[plan.ordering]
+    state.cell = CELL_KINDS[plan.cell]
+    if state.valued != NONE and state.valued >= parent.rows.width:
         raise ValueError("a plan names a column that does not exist")
+    if state.ordering != UNORDERED and state.valued == NONE:
+        raise ValueError("groups are ordered by a column")
     room = parent.grouping_count
     make_room(
         <void **> &parent.groupings, &room, parent.grouping_count + 1, sizeof(State *)

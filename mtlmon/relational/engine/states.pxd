@@ -1,6 +1,7 @@
 # cython: language_level=3
 """Declarations for the states of temporal operators."""
 
+from cpython.object cimport PyObject
 from libc.stddef cimport size_t
 from libc.stdint cimport UINT64_MAX, int64_t, uint32_t, uint64_t
 
@@ -11,7 +12,7 @@ cdef enum StateKind:
     SINCE_STATE
     UNTIL_STATE
     NEIGHBOUR                   # PREVIOUS, NEXT
-    GROUPS                      # a count or sum over the rows of another state
+    GROUPS                      # an aggregate of the rows of another state
     SPANS                       # when the rows of another state were live
 
 
@@ -21,6 +22,19 @@ cdef enum LeftKind:
     MARKS                       # like RUNS, among what the next conjunct ends
     ENDS                        # a formula, whose rows end what they match and MARKS does not
     FILTERS                     # anything else: evaluated for all slots
+
+
+cdef enum Ordering:
+    UNORDERED
+    LEAST_FIRST
+    LARGEST_FIRST
+
+
+cdef struct HeapNode:
+    # Of a row in the heap of its group.
+    uint32_t child              # the first of its children, or NONE
+    uint32_t next               # the sibling behind it, or NONE
+    uint32_t previous           # the sibling before it; of a first child, the parent
 
 
 cdef struct Entry:
@@ -121,9 +135,15 @@ cdef struct State:
     State **groupings
     uint32_t grouping_count
     Numbers grouped_by          # the columns of the parent's rows that are its own
-    uint32_t summed             # the column that is summed, or NONE
-    uint64_t *sums              # of 128 bits for each slot
+    uint32_t valued             # the column whose values are summed or ordered, or NONE
+    # of 128 bits for each slot; if values are ordered, the slot of the parent that comes first
+    uint64_t *sums
     size_t sum_room
+    Ordering ordering           # of the values, if the first of them is asked for
+    uint32_t cell               # the CellKind of these
+    PyObject *texts_by_number   # the engine's table, which it keeps
+    HeapNode *nodes             # of the slots of the parent
+    size_t node_room
     # NEIGHBOUR
     Rows current
     bint is_current

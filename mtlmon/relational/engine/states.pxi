@@ -85,8 +85,9 @@ cdef inline bint is_wide(const uint64_t *words) noexcept nogil:
     return words[1] != <uint64_t> (<int64_t> words[0] >> 63)
 
 
-cdef int join_group(State *groups, const int64_t *row) except -1 nogil:
-    """Count a row of the parent that has become live."""
+cdef int join_group(State *groups, uint32_t number) except -1 nogil:
+    """Count the row of a slot of the parent that has become live."""
+    cdef const int64_t *row = cells_of(groups.parent, number)
     cdef Rows own
     cdef uint32_t k
     cdef int64_t *cells
@@ -107,24 +108,30 @@ cdef int join_group(State *groups, const int64_t *row) except -1 nogil:
         <void **> &groups.sums, &groups.sum_room, 2 * groups.rows.count, sizeof(uint64_t)
     )
     if not groups.slots[slot].is_live:
-        groups.sums[2 * slot] = groups.sums[2 * slot + 1] = 0
+        groups.sums[2 * slot] = 0 if groups.ordering == UNORDERED else NONE
+        groups.sums[2 * slot + 1] = 0
         make_live(groups, slot)
+    if groups.ordering != UNORDERED:
+        add_value(groups, slot, number)
+    elif groups.valued != NONE:
+        add_wide(groups.sums + 2 * slot, row[groups.valued], False)
     groups.slots[slot].references += 1
-    if groups.summed != NONE:
-        add_wide(groups.sums + 2 * slot, row[groups.summed], False)
     return 0
 
 
-cdef void leave_group(State *groups, const int64_t *row) noexcept nogil:
-    """Count a row of the parent no longer."""
+cdef void leave_group(State *groups, uint32_t number) noexcept nogil:
+    """Count the row of a slot of the parent no longer."""
+    cdef const int64_t *row = cells_of(groups.parent, number)
     cdef uint32_t slot = first_slot(
         &groups.indexes[0], &groups.rows, row, groups.grouped_by.of
     )
     if slot == NONE:
         return
     groups.slots[slot].references -= 1
-    if groups.summed != NONE:
-        add_wide(groups.sums + 2 * slot, row[groups.summed], True)
+    if groups.ordering != UNORDERED:
+        remove_value(groups, slot, number)
+    elif groups.valued != NONE:
+        add_wide(groups.sums + 2 * slot, row[groups.valued], True)
     if groups.slots[slot].references == 0:
         end_live(groups, slot)
         free_slot(groups, slot)
@@ -137,7 +144,7 @@ cdef int make_live(State *state, uint32_t number) except -1 nogil:
         if state.groupings[k].kind == SPANS:
             begin_span(state.groupings[k], cells_of(state, number))
         else:
-            join_group(state.groupings[k], cells_of(state, number))
+            join_group(state.groupings[k], number)
     for k in range(1, state.index_count):
         add_slot(&state.indexes[k], &state.rows, number)
     slot.is_live = True
@@ -157,7 +164,7 @@ cdef void end_live(State *state, uint32_t number) noexcept nogil:
         if state.groupings[k].kind == SPANS:
             end_span(state.groupings[k], cells_of(state, number))
         else:
-            leave_group(state.groupings[k], cells_of(state, number))
+            leave_group(state.groupings[k], number)
     for k in range(1, state.index_count):
         remove_slot(&state.indexes[k], &state.rows, number)
     slot.is_live = False

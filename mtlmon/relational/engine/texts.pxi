@@ -169,6 +169,7 @@ cdef int use_texts(RelationalEngine engine, KeyTable texts) except -1:
             visit_texts(engine, is_free, &use)
             build_indexes_again(engine)
         engine.texts = texts
+        use_texts_of_groups(engine)
         engine.kept_texts = max(engine.constants, engine.kept_texts)
     finally:
         free(numbers)

@@ -141,11 +141,12 @@ class Aggregates:
         """Add an aggregate that is kept up to date with the rows that an operator remembers.
 
         Returns:
-            Whether it can be kept so: a count, or the sum or mean of a variable that is an integer.
+            Whether it can be kept so: a count, the least or largest value of a variable, or the
+            sum or mean of one that is an integer.
         """
         word, _, by, _ = term.aggregate
         operator = formula.operator
-        if word not in {"COUNT", "SUM", "AVG"}:
+        if word == "MEDIAN":
             return False
         if operator not in (ops.ONCE, ops.EVENTUALLY, ops.SINCE):
             return False
@@ -156,19 +157,21 @@ class Aggregates:
             return False
         operand = formula.operands[-1]
         names = free_variables(operand)[id(operand)]
-        summed: int | None = None
+        valued: int | None = None
+        kind = kinds.INTEGER
         if term.operands:
             (value,) = term.operands
-            if (
-                value.operator is not terms.VARIABLE
-                or self._context.kinds[value.name].name != "integer"
-            ):
+            if value.operator is not terms.VARIABLE:
                 return False
-            summed = names.index(value.name)
+            kind = self._context.kinds[value.name]
+            if word in {"SUM", "AVG"} and kind.name != "integer":
+                return False
+            valued = names.index(value.name)
+        ordering = word if word in {"MIN", "MAX"} else None
         groups = tuple(by or ())
         parent = self._states.state(formula, operand, names, scope)
         places = tuple(names.index(name) for name in groups)
-        key = ("groups", parent, places, summed)
+        key = ("groups", parent, places, valued, ordering)
         number = self._context.known_states.get(key)
         if number is None:
             number = self._context.add_state(
@@ -183,13 +186,15 @@ class Aggregates:
                     [tuple(range(len(groups)))],
                     [],
                     places,
-                    summed,
+                    valued,
+                    ordering,
+                    cell_kind(kind),
                 ),
                 key,
                 [*self._context.needed[parent], parent],
             )
         scope.states[number] = None
-        self._context.kinds[target] = kinds.FLOAT if word == "AVG" else kinds.INTEGER
+        self._context.kinds[target] = kinds.FLOAT if word == "AVG" else kind
         keys, taken = block.match(groups)
         index = 0 if not taken else self._context.index(number, tuple(place for _, place in keys))
         block.add(
