@@ -1,10 +1,11 @@
-"""Policies with variables: joins over windows, at few and many time-points for as many events.
+"""Policies with variables: joins and totals over windows, with few and many time-points.
 
 The logs of star, linear and triangle are like those of J. Schneider, D. Basin, F. Brix, S. Krstić,
 D. Traytel, "Scalable Online First-Order Monitoring": three relations of pairs, one of them rare,
 and windows of ten seconds. Some events are given values of an earlier one, so that joins have
-results. A peer reads MonPoly's files: `--peer monpoly='monpoly -sig {signature} -formula {formula}
--log {log}'`. Both leave out the start, measured on a log of one time-point.
+results. Sums and maxima are those of all groups in a window, at each time-point. A peer reads
+MonPoly's files: `--peer monpoly='monpoly -sig {signature} -formula {formula} -log {log}'`. Both
+leave out the start, measured on a log of one time-point.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ _PAIRS = ("A", "B", "C")
 _SHARES = (0.01, 0.495, 0.495)
 _SECONDS = 30
 _PLANTED = 0.1
+_USERS = 100
 
 
 class Case(NamedTuple):
@@ -48,6 +50,15 @@ class Case(NamedTuple):
     formula: str
     monpoly: str
     rates: tuple[int, ...] = (1, 100, 1000)
+
+
+def _total(word: str) -> Case:
+    return Case(
+        {"paid": 2},
+        f"(ONCE[0,9] EXISTS a. paid(u, a)) AND t = {word}(a OVER ONCE[0,9] paid(u, a) BY u)",
+        f"t <- {word} a; u ONCE[0,10) paid(u, a)",
+        (1, 100, 1000, 0),
+    )
 
 
 def _join(past: str, now: str, future: str) -> tuple[str, str]:
@@ -74,6 +85,8 @@ CASES = {
         f"publish(u, f) AND NOT ONCE[0,7d] EXISTS m. (approve(m, f) AND ({_MANAGES}))",
         (0,),
     ),
+    "sums of groups": _total("SUM"),
+    "maxima of groups": _total("MAX"),
 }
 # Which argument of B and of C has the value of which argument of an earlier event.
 _PLANTS = {
@@ -165,7 +178,7 @@ def log_file(name: str, case: Case, rate: int, events: int, seed: int) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         unfinished = path.with_name(f"{path.name}.{os.getpid()}")
         source = np.random.default_rng(seed)
-        make = _pairs if name in _PLANTS else _approvals
+        make = _pairs if name in _PLANTS else _payments if "paid" in case.atoms else _approvals
         unfinished.write_text("".join(make(name, case, rate, events, source)), encoding="utf-8")
         unfinished.replace(path)
     return path
@@ -221,3 +234,16 @@ def _approvals(
         else:
             values = [managers[number], people[number]]
         yield f"@{number * 10} {atom} ({','.join(map(str, values))});\n"
+
+
+def _payments(
+    _: str, __: Case, rate: int, events: int, source: np.random.Generator
+) -> Iterator[str]:
+    """Payments of users, evenly over time-points of some seconds, or one a second."""
+    users = source.integers(0, _USERS, events).tolist()
+    amounts = source.integers(0, 10**6, events).tolist()
+    points = _SECONDS * rate if rate else events
+    for point in range(points):
+        own = range(point * events // points, (point + 1) * events // points)
+        rows = "".join([f"({users[number]},{amounts[number]})" for number in own])
+        yield f"@{point // rate if rate else point}{' paid ' if rows else ''}{rows};\n"
