@@ -144,9 +144,9 @@ if TYPE_CHECKING:
     from mtlmon.history.keys import KeyNumbers
     from mtlmon.history.operations import operation_codes
     from mtlmon.monpoly.monitoring import plan_of
+    from mtlmon.monpoly.native import VerdictLines
     from mtlmon.monpoly.plain import PlainLines
     from mtlmon.monpoly.points import PointFeeder, PointReader
-    from mtlmon.monpoly.writing import line_of
     from mtlmon.policy.definitions import Assumption, Clock
     from mtlmon.policy.first_order.terms import (
         aggregates_of,

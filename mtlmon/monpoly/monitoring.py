@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from mtlmon.engine.guarding import Guard, guarded
 from mtlmon.errors import TimeStampError
 from mtlmon.monpoly.points import PointFeeder
-from mtlmon.monpoly.writing import MonPolyOutput
+from mtlmon.monpoly.writing import verdict_lines
 from mtlmon.policy.predicates.integers import LARGEST
 from mtlmon.relational.analysis import valid_analysis
 from mtlmon.relational.native import RelationalEngine
@@ -46,7 +46,7 @@ class MonPolyMonitor(NotCopied):
         self._guard = Guard("monitor")
         made = plan_of(policy)
         engine = RelationalEngine(made, made.texts)
-        self._output = MonPolyOutput(made, policy.columns)
+        self._output = verdict_lines(made, policy.columns)
         self._run = RelationalRun(engine, self._output)
         self._feeder = PointFeeder(made, engine.points)
         self._adds_last = adds_last

@@ -1,8 +1,7 @@
 """Finds the part of a log of MonPoly that is also one of ours, which native code reads.
 
 Nearly all logs have a time-point on each line and nothing unusual in it: no comments, no escapes,
-no value that needs a second look. What a pattern says to be so is read natively, up to the first
-line that is not.
+no value that needs a second look. They are read natively, up to the first line that is not so.
 """
 
 from __future__ import annotations
@@ -10,9 +9,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from mtlmon.monpoly.logs import Place
+from mtlmon.monpoly.native import PlainShape
 from mtlmon.relational.atoms import named_rows
 from mtlmon.relational.input.native import RowScanner
 
@@ -24,16 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["PlainLines"]
 
-_TEXT = rb'(?:[A-Za-z0-9_\[\]/:.!-]++|"[^"\\\n\r@]*+")'
-_VALUES = {
-    "int": rb"-?+[0-9]{1,18}+",
-    "float": rb"-?+[0-9]{1,15}+(?:\.[0-9]{1,15}+)?+",
-    "string": _TEXT,
-    "regexp": _TEXT,
-}
+_KINDS = {"int": "integer", "float": "float", "string": "text", "regexp": "text"}
 _PLAIN_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*", re.ASCII)
-_ENDED = re.compile(rb";[ \t]*\r?\n\Z")
-_STAMP = re.compile(rb"@([0-9]++)")
 
 
 class PlainLines:
@@ -56,16 +46,13 @@ class PlainLines:
         made: Plan,
         points: PointBlock,
     ) -> None:
-        rows = []
-        for name, types in signature.items():
-            # other names are left to the reader that knows all forms
-            if _PLAIN_NAME.fullmatch(name):
-                values = rb"[ \t]*+,[ \t]*+".join(_VALUES[kind] for kind in types)
-                rows.append(
-                    rb"%s[ \t]*+(?:\([ \t]*+%s[ \t]*+\)[ \t]*+)++" % (name.encode(), values)
-                )
-        row = rb"(?:" + rb"|".join(rows or [rb"(?!)"]) + rb")"
-        self._lines = re.compile(rb"(?:@[0-9]{1,18}+(?:[ \t]++%s*+)?+(?:;[ \t]*+)?+\r?+\n)*+" % row)
+        # other names are left to the reader that knows all forms
+        plain = [
+            (name, [_KINDS[kind] for kind in types])
+            for name, types in signature.items()
+            if _PLAIN_NAME.fullmatch(name)
+        ]
+        self._shape = PlainShape(plain)
         inner = {relations[name]: name for name in signature if name in relations}
         self._scanner = RowScanner(
             [(inner.get(name, name), kinds) for name, kinds in named_rows(made)],
@@ -105,17 +92,9 @@ class PlainLines:
             The position behind them. A line is only taken if it ends with a semicolon, or a line
             that begins with `@` follows, as rows could follow otherwise.
         """
-        found = self._lines.match(data)
-        end = 0 if found is None else found.end()
-        if end and data[end : end + 1] != b"@" and not _ENDED.search(data, max(end - 9, 0), end):
-            end = data.rfind(b"@", 0, end)
-        if not end:
-            return 0
-        stamps = np.array(_STAMP.findall(data, 0, end), dtype=np.int64)
-        if stamps[0] < self._last or (np.diff(stamps) < 0).any():
-            return 0
-        self._last = int(stamps[-1])
-        self._scanner.load(data[:end])
+        end, self._last = self._shape.end_in(data, self._last)
+        if end:
+            self._scanner.load(data[:end])
         return end
 
     def read(self, most: int) -> bool:

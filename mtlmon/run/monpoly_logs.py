@@ -9,7 +9,7 @@ from mtlmon.monpoly import LogReader, read_policy, read_signature
 from mtlmon.monpoly.plain import PlainLines
 from mtlmon.monpoly.points import PointFeeder, PointReader
 from mtlmon.monpoly.policies import UNIT
-from mtlmon.monpoly.writing import MonPolyOutput
+from mtlmon.monpoly.writing import verdict_lines
 from mtlmon.policy.predicates.integers import LARGEST
 from mtlmon.relational.analysis import valid_analysis
 from mtlmon.relational.input.native import DEFAULT_POINTS
@@ -193,7 +193,7 @@ class MonPolyJudge(RelationJudge):
     def open(self, source: TextLog | TableEvents, logs: Mapping[str, stat_result]) -> None:
         source.row_name = "time-point"
         if self.options.output.format == "monpoly" and self.options.judging.verdicts != "none":
-            self.output = MonPolyOutput(self.prepared().plan, self.policy.columns)
+            self.output = verdict_lines(self.prepared().plan, self.policy.columns)
         super().open(source, logs)
 
     def events_for(

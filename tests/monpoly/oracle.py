@@ -7,7 +7,7 @@ the columns and terms that it meets, which are all that it can have if the formu
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import product
 from typing import Any
 
@@ -18,7 +18,6 @@ from tests.doors import (
     Expression,
     aggregates_of,
     free_variables,
-    line_of,
     postorder,
     quantified,
     terms_of,
@@ -52,6 +51,45 @@ def expected_output(
             break
         lines.append(line_of(point.time_stamp, number, rows, kinds))
     return "".join(lines)
+
+
+def line_of(
+    time_stamp: int, time_point: int, rows: Iterable[tuple[Any, ...]], types: Sequence[str]
+) -> str:
+    """Write the rows of a time-point, with a line feed; nothing if there are none.
+
+    Args:
+        time_stamp: its time-stamp.
+        time_point: its number, from 0.
+        rows: the valuations, each with a value for each of the types.
+        types: int, float, string or regexp, in the order of the variables; without variables, an
+            empty row means that the formula holds.
+    """
+    ordered = sorted(rows)
+    if not ordered:
+        return ""
+    if not types:
+        return f"@{time_stamp} (time point {time_point}): true\n"
+    writers = [_WRITERS[kind] for kind in types]
+    written = " ".join(
+        f"({','.join([write(value) for write, value in zip(writers, row, strict=True)])})"
+        for row in ordered
+    )
+    return f"@{time_stamp} (time point {time_point}): {written}\n"
+
+
+def _quoted(text: Any) -> str:
+    """Write a text in quotes, unless it begins and ends with some."""
+    written = str(text)
+    return written if len(written) > 1 and written[0] == written[-1] == '"' else f'"{written}"'
+
+
+_WRITERS: dict[str, Callable[[Any], str]] = {
+    "int": str,
+    "float": lambda value: f"{value:g}",
+    "string": _quoted,
+    "regexp": lambda value: f"r{_quoted(value)}",
+}
 
 
 def decided(policy: MonPolyPolicy, log: Log) -> list[list[tuple[Scalar, ...]] | None]:
