@@ -8,6 +8,11 @@ from libc.string cimport memcmp, memcpy
 from mtlmon.arrays.native cimport KeyTable, Text
 
 
+cdef enum:
+    # a power of 2
+    SHORT_RUN = 8
+
+
 cdef int compare_texts(KeyTable texts, int64_t left, int64_t right) noexcept nogil:
     """Compare texts by their numbers. The order of UTF-8 is that of code points."""
     cdef Text a, b
@@ -65,12 +70,23 @@ cdef int compare_rows(
 cdef void sort_rows(
     KeyTable texts, const uint32_t *kinds, const Rows *rows, uint32_t *order, uint32_t *spare
 ) noexcept nogil:
-    """Sort the numbers of rows, which are in `order`, by merging."""
+    """Sort the numbers of rows, which are in `order`: short runs by insertion, which are merged."""
     cdef size_t count = rows.count
-    cdef size_t run = 1
+    cdef size_t run = SHORT_RUN
     cdef size_t start, middle, end, left, right, place
+    cdef uint32_t number
     cdef uint32_t *source = order
     cdef uint32_t *target = spare
+    for place in range(1, count):
+        number = order[place]
+        start = place & ~(<size_t> SHORT_RUN - 1)
+        left = place
+        while left > start and compare_rows(
+            texts, kinds, rows.width, row_of(rows, order[left - 1]), row_of(rows, number)
+        ) > 0:
+            order[left] = order[left - 1]
+            left -= 1
+        order[left] = number
     while run < count:
         start = 0
         while start < count:

@@ -46,14 +46,17 @@ class Aggregates:
 
     def replaced(
         self, node: Formula, block: Block, scope: Scope, parts: Sequence[Formula]
-    ) -> Expression:
-        """Add the groups of the aggregates of a comparison; its term with variables for them.
+    ) -> tuple[Expression, frozenset[str]]:
+        """Add the groups of the aggregates of a comparison.
 
         Args:
             node: the comparison.
             block: the block.
             scope: what it belongs to.
             parts: the conjuncts beside it.
+
+        Returns:
+            Its term with variables for the aggregates, and these.
         """
         drives = driving(node, parts)
         waiting = list(aggregates_of(node))
@@ -67,7 +70,7 @@ class Aggregates:
             names[id(term)] = self._context.fresh("aggregate")
             operand = node.operands[term.aggregate.formula]
             self._aggregate(term, operand, names[id(term)], block, scope)
-        return self._with(terms_of(node)[0], names)
+        return self._with(terms_of(node)[0], names), frozenset(names.values())
 
     def _with(self, term: Expression, names: Mapping[int, str]) -> Expression:
         """A term with variables for its aggregates."""

@@ -341,9 +341,11 @@ class Planner:
         elif operator in (ops.ATOM, ops.PREDICATE):
             self._steps.scan(node, block, scope, "join")
         elif operator is ops.COMPARISON:
+            fresh: frozenset[str] = frozenset()
             if node.operands:
-                node = comparison(self._aggregates.replaced(node, block, scope, parts))
-            self._steps.compare(node, block)
+                term, fresh = self._aggregates.replaced(node, block, scope, parts)
+                node = comparison(term)
+            self._steps.compare(node, block, fresh)
         elif operator is ops.NOT:
             self.exclude(node.operands[0], block, scope)
         elif operator is ops.AND:

@@ -141,8 +141,14 @@ class Steps:
         index = 0 if len(columns) == len(names) else self._context.index(number, columns)
         self.join("probe", "neighbour", number, len(names), block, mode, keys, taken, [], [], index)
 
-    def compare(self, node: Formula, block: Block) -> None:
-        """Add a comparison without aggregates, which may bind a variable."""
+    def compare(self, node: Formula, block: Block, fresh: frozenset[str]) -> None:
+        """Add a comparison without aggregates, which may bind a variable.
+
+        Args:
+            node: the comparison.
+            block: the block.
+            fresh: variables of the block that only this comparison has.
+        """
         (term,) = terms_of(node)
         bound = block.bound
         is_equality = not is_mixed(node, self._context.kinds, self._context.environment)
@@ -158,7 +164,14 @@ class Steps:
         else:
             one, other = term.operands
             is_first = one.operator is terms.VARIABLE and one.name == target
-            self.program(other if is_first else one, block, target)
+            value = other if is_first else one
+            kind_of = self._context.kinds
+            is_fresh = value.operator is terms.VARIABLE and value.name in fresh
+            if is_fresh and cell_kind(kind_of[value.name]) == cell_kind(kind_of[target]):
+                # the column gets the other name
+                block.columns[target] = block.columns.pop(value.name)
+            else:
+                self.program(value, block, target)
 
     def program(
         self, term: Expression, block: Block, target: str | None, mode: str = "semi"
