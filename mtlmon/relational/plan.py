@@ -134,6 +134,8 @@ class StatePlan(NamedTuple):
         valued: for "groups", the column whose values are summed or ordered, or None for a count.
         ordering: for "groups", "MIN" or "MAX" if the least or largest value is asked for.
         cell: for "groups", the kind of the cells of that column.
+        is_pruning: for "groups", whether the other state, which nothing else looks at, forgets the
+            rows that cannot come first any more.
         is_exact: for "window", whether all time-points at which a row came are kept.
         is_strict: for "since" and "until", whether the present does not count: the right side
             holds before it, or behind it, and the left side up to it.
@@ -152,6 +154,7 @@ class StatePlan(NamedTuple):
     valued: int | None = None
     ordering: str | None = None
     cell: str = "integer"
+    is_pruning: bool = False
     is_exact: bool = False
     is_strict: bool = False
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from copy import copy
 from statistics import median
 from typing import Any
@@ -110,16 +110,18 @@ def test_aggregates_of_groups_whose_rows_come_and_go(operator: str, kind: str) -
     """They are kept up to date, also in a copy, and where texts get other numbers."""
     chance = random.Random(f"{operator} {kind}")
     words = ["MIN", "MAX", *(["SUM"] if kind == "int" else [])]
-    rule = f"(EXISTS v. {operator} r(g, v)) AND n = {{}}(v OVER {operator} r(g, v) BY g)"
+    rule = f"(EXISTS v, w. {operator} r(g, v, w)) AND n = {{}}(v OVER {operator} r(g, v, w) BY g)"
     finds = [f"find {word}: {rule.format(word)}\n" for word in words]
-    monitor = RelationalMonitor(f"atom r(g: int, v: {kind})\natom e(g: int)\n{''.join(finds)}")
+    monitor = RelationalMonitor(
+        f"atom r(g: int, v: {kind}, w: int)\natom e(g: int)\n{''.join(finds)}"
+    )
     makes: dict[str, Callable[[int], Any]] = {
         "int": int,
         "float": lambda value: value / 4,
         "text": lambda value: f"{value:x}",
     }
-    folds: dict[str, Callable[[set[Any]], Any]] = {"MIN": min, "MAX": max, "SUM": sum}
-    came: list[tuple[int, int, Any]] = []
+    folds: dict[str, Callable[[Iterable[Any]], Any]] = {"MIN": min, "MAX": max, "SUM": sum}
+    came: list[tuple[int, int, Any, int]] = []
     for time_stamp in range(150):
         if time_stamp % 40 == 20:
             monitor = copy(monitor)
@@ -131,21 +133,34 @@ def test_aggregates_of_groups_whose_rows_come_and_go(operator: str, kind: str) -
             came = [one for one in came if (one[1],) not in ended]
         size = chance.choice([0, 1, 30])
         rows = {
-            (chance.randrange(4), makes[kind](chance.randrange(-500, 500))) for _ in range(size)
+            (chance.randrange(4), makes[kind](chance.randrange(-50, 50)), chance.randrange(3))
+            for _ in range(size)
         }
         rows |= {row[1:] for row in chance.sample(came, min(len(came), 2))}
         came += [(time_stamp, *row) for row in sorted(rows)]
         bounds = {"ONCE[0,4]": (0, 4), "ONCE[2,6]": (2, 6), "ONCE": (0, 999)}.get(operator, (0, 9))
         groups = defaultdict(set)
-        for then, g, v in came:
+        for then, g, *row in came:
             if bounds[0] <= time_stamp - then <= bounds[1]:
-                groups[g].add(v)
+                groups[g].add(tuple(row))
         answers = monitor.step(time_stamp, {"r": [*rows], "e": [*ended]})
         assert [(one.policy, one.valuation) for one in answers] == [
-            (word, {"g": g, "n": folds[word](values)})
+            (word, {"g": g, "n": folds[word](v for v, _ in values)})
             for word in words
             for g, values in sorted(groups.items())
         ]
+
+
+@pytest.mark.parametrize("operator", ["ONCE", "ONCE[0,500]"])
+def test_rows_that_cannot_be_the_largest_any_more_are_forgotten(operator: str) -> None:
+    text = f"atom r(g: int, v: int)\nfind f: r(g, _) AND n = MAX(v OVER {operator} r(g, v) BY g)\n"
+    monitor = RelationalMonitor(text)
+    held = []
+    for time_stamp in range(2000):
+        rows = [(g, (time_stamp * 7919 + g) % 4001) for g in range(3)]
+        monitor.step(time_stamp, {"r": [*rows]})
+        held.append(monitor.held_bytes)
+    assert held[-1] < 4 * held[100]
 
 
 def test_groups_whose_sum_is_too_large() -> None:

@@ -168,7 +168,9 @@ cdef void add_entries(
     cdef Sum element
     for k in range(state.first_entry, state.entry_end):
         entry = &state.entries[k]
-        if entry.epoch != state.slots[entry.slot].epoch or entry.point < least:
+        if entry.slot == NONE or entry.epoch != state.slots[entry.slot].epoch or (
+            entry.point < least
+        ):
             continue
         element = element_of(
             # whether it has been taken in is nothing that a window ahead depends on

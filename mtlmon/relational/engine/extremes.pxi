@@ -5,6 +5,10 @@ The rows of a group are a pairing heap, whose nodes are the slots of the parent:
 R. Sedgewick, D. Sleator, R. Tarjan, "The Pairing Heap: A New Form of Self-Adjusting Heap"
 (Algorithmica 1986). A row joins in constant time, and leaves, wherever it is, in a logarithm of
 steps on average.
+
+A window of the past that nothing else looks at remembers only rows that can still come first: a
+later row stays longer, so the rows of its group with no better value are dropped. What is left is
+a list in the order of values, in which a row that comes is mostly the last one.
 """
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
@@ -75,6 +79,9 @@ cdef int add_value(State *groups, uint32_t group, uint32_t number) except -1 nog
         <void **> &groups.nodes, &groups.node_room, groups.parent.rows.count, sizeof(HeapNode)
     )
     groups.nodes[number].child = NONE
+    if groups.is_list:
+        insert(groups, root, number)
+        return 0
     root[0] = number if root[0] == NONE else melded(groups, <uint32_t> root[0], number)
     return 0
 
@@ -84,7 +91,11 @@ cdef void remove_value(State *groups, uint32_t group, uint32_t number) noexcept 
     cdef HeapNode *nodes = groups.nodes
     cdef HeapNode *node = &nodes[number]
     cdef uint64_t *root = groups.sums + 2 * group
-    cdef uint32_t children = melded_siblings(groups, node.child)
+    cdef uint32_t children
+    if groups.is_list:
+        unlink(groups, root, number)
+        return
+    children = melded_siblings(groups, node.child)
     if root[0] == number:
         root[0] = children
         return
@@ -96,3 +107,83 @@ cdef void remove_value(State *groups, uint32_t group, uint32_t number) noexcept 
         nodes[node.next].previous = node.previous
     if children != NONE:
         root[0] = melded(groups, <uint32_t> root[0], children)
+
+
+cdef void insert(State *groups, uint64_t *ends, uint32_t number) noexcept nogil:
+    """Add a row to the list of its group, before those that are not better."""
+    cdef HeapNode *nodes = groups.nodes
+    cdef uint32_t previous = <uint32_t> ends[1]
+    cdef uint32_t next = NONE
+    while previous != NONE and not comes_before(groups, previous, number):
+        next = previous
+        previous = nodes[previous].previous
+    nodes[number].previous = previous
+    nodes[number].next = next
+    if previous == NONE:
+        ends[0] = number
+    else:
+        nodes[previous].next = number
+    if next == NONE:
+        ends[1] = number
+    else:
+        nodes[next].previous = number
+
+
+cdef void unlink(State *groups, uint64_t *ends, uint32_t number) noexcept nogil:
+    """Take a row out of the list of its group."""
+    cdef HeapNode *nodes = groups.nodes
+    cdef uint32_t previous = nodes[number].previous
+    cdef uint32_t next = nodes[number].next
+    if previous == NONE:
+        ends[0] = next
+    else:
+        nodes[previous].next = next
+    if next == NONE:
+        ends[1] = previous
+    else:
+        nodes[next].previous = previous
+
+
+cdef bint is_dominated(State *window, const int64_t *row, int64_t time_stamp) noexcept nogil:
+    """Whether a row of its group that stays as long as a row is as good, and another one."""
+    cdef State *groups = window.pruning
+    cdef uint32_t group = first_slot(&groups.indexes[0], &groups.rows, row, groups.grouped_by.of)
+    cdef uint32_t last
+    cdef int order
+    if group == NONE:
+        return False
+    # a group has rows
+    last = <uint32_t> groups.sums[2 * group + 1]
+    if window.upper >= 0 and (
+        entry_of(window, window.slots[last].tail).time_stamp < time_stamp
+    ):
+        return False
+    order = compare_cells(
+        <KeyTable> groups.texts_by_number, <CellKind> groups.cell, value_in(groups, last),
+        row[groups.valued]
+    )
+    return order >= 0 if groups.ordering == LARGEST_FIRST else order <= 0
+
+
+cdef void drop_dominated(State *window, uint32_t number) noexcept nogil:
+    """Drop the rows of a group behind the one of a slot, which has come last."""
+    cdef HeapNode *nodes = window.pruning.nodes
+    cdef Slot *slot
+    cdef Entry *entry
+    cdef uint32_t dropped
+    cdef uint64_t place
+    while nodes[number].next != NONE:
+        dropped = nodes[number].next
+        slot = &window.slots[dropped]
+        place = slot.head
+        while place != NOWHERE:
+            entry = entry_of(window, place)
+            entry.slot = NONE
+            place = entry.next
+        end_live(window, dropped)
+        slot.references = 0
+        free_slot(window, dropped)
+    while window.entry_end > window.first_entry and (
+        window.entries[window.entry_end - 1].slot == NONE
+    ):
+        window.entry_end -= 1

@@ -339,7 +339,16 @@ cdef int read_groups(RelationalEngine engine, State *state, plan) except -1:
         raise ValueError("a plan names a column that does not exist")
     if state.ordering != UNORDERED and state.valued == NONE:
         raise ValueError("groups are ordered by a column")
+    state.is_list = plan.is_pruning
+    if state.is_list:
+        if state.ordering == UNORDERED or parent.kind != WINDOW or parent.is_future or (
+            parent.is_exact or parent.grouping_count
+        ):
+            raise ValueError("rows that other states look at are pruned")
+        parent.pruning = state
     room = parent.grouping_count
+    if parent.pruning not in (NULL, state):
+        raise ValueError("rows that other states look at are pruned")
     make_room(
         <void **> &parent.groupings, &room, parent.grouping_count + 1, sizeof(State *)
     )

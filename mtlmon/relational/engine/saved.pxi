@@ -172,10 +172,15 @@ cdef int put_state(NumberWriter writer, State *state) except -1:
                 writer.put(state.slots[k].references)
                 writer.put(state.slots[k].is_live)
                 writer.put(<uint64_t> state.slots[k].time_stamp)
-        writer.put(state.entry_end - state.first_entry)
+        count = 0
+        for k in range(state.first_entry, state.entry_end):
+            count += state.entries[k].slot != NONE
+        writer.put(count)
         for k in range(state.first_entry, state.entry_end):
             entry = &state.entries[k]
             slot = entry.slot
+            if slot == NONE:
+                continue
             writer.put(numbers[slot])
             writer.put(entry.epoch == state.slots[slot].epoch)
             writer.put(<uint64_t> entry.time_stamp)
@@ -251,7 +256,7 @@ cdef int get_state(NumberReader reader, State *state, uint64_t points) except -1
         if slot >= count or time_stamp < latest or point >= points:
             raise damaged()
         latest = time_stamp
-        if not counts and state.slots[slot].is_live:
+        if not counts and (state.slots[slot].is_live or state.pruning != NULL):
             # entries that count no longer come first
             raise damaged()
         add_entry(state, slot, time_stamp, point, since)

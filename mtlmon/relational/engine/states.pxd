@@ -31,13 +31,14 @@ cdef enum Ordering:
 
 
 cdef struct HeapNode:
-    # Of a row in the heap of its group.
+    # Of a row in the heap of its group, or in the list of its group, which has no children.
     uint32_t child              # the first of its children, or NONE
     uint32_t next               # the sibling behind it, or NONE
     uint32_t previous           # the sibling before it; of a first child, the parent
 
 
 cdef struct Entry:
+    # of a window whose rows are pruned, also one without a slot, which does not count
     int64_t time_stamp
     uint64_t point
     uint64_t since              # UNTIL: from this time-point on, the left side holds
@@ -130,16 +131,19 @@ cdef struct State:
     bint is_exact
     Jump *jumps
     size_t jump_room
+    State *pruning              # WINDOW: groups with lists that alone look at it, or NULL
     # GROUPS, SPANS: the state whose live rows they are of; and the states that are of this one
     State *parent
     State **groupings
     uint32_t grouping_count
     Numbers grouped_by          # the columns of the parent's rows that are its own
     uint32_t valued             # the column whose values are summed or ordered, or NONE
-    # of 128 bits for each slot; if values are ordered, the slot of the parent that comes first
+    # of 128 bits for each slot; if values are ordered, the slots of the parent that come first
+    # and, in a list, last
     uint64_t *sums
     size_t sum_room
     Ordering ordering           # of the values, if the first of them is asked for
+    bint is_list                # whether the rows of a group are a list in their order, or a heap
     uint32_t cell               # the CellKind of these
     PyObject *texts_by_number   # the engine's table, which it keeps
     HeapNode *nodes             # of the slots of the parent

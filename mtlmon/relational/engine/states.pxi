@@ -109,7 +109,7 @@ cdef int join_group(State *groups, uint32_t number) except -1 nogil:
     )
     if not groups.slots[slot].is_live:
         groups.sums[2 * slot] = 0 if groups.ordering == UNORDERED else NONE
-        groups.sums[2 * slot + 1] = 0
+        groups.sums[2 * slot + 1] = groups.sums[2 * slot]
         make_live(groups, slot)
     if groups.ordering != UNORDERED:
         add_value(groups, slot, number)
@@ -244,8 +244,11 @@ cdef int add_entry(
 cdef void drop_entry(State *state) noexcept nogil:
     """Take the first entry away."""
     cdef Entry *entry = &state.entries[state.first_entry]
-    cdef Slot *slot = &state.slots[entry.slot]
+    cdef Slot *slot
     state.first_entry += 1
+    if entry.slot == NONE:
+        return
+    slot = &state.slots[entry.slot]
     slot.references -= 1
     if slot.is_live and entry.epoch == slot.epoch:
         slot.head = entry.next
@@ -290,6 +293,9 @@ cdef int take_window(State *state, uint64_t here, int64_t now) except -1 nogil:
         if not is_over(state, point.time_stamp, point.point, here, now):
             row = front_rows(&state.inbox)
             for k in range(point.count):
+                if state.pruning != NULL and is_dominated(state, row, point.time_stamp):
+                    row += state.rows.width
+                    continue
                 number = slot_for(state, row)
                 slot = &state.slots[number]
                 row += state.rows.width
@@ -307,6 +313,8 @@ cdef int take_window(State *state, uint64_t here, int64_t now) except -1 nogil:
                     continue
                 else:
                     add_entry(state, number, point.time_stamp, point.point, 0)
+                if state.pruning != NULL:
+                    drop_dominated(state, number)
         pop_point(&state.inbox)
     while state.first_entry < state.entry_end and is_over(
         state, state.entries[state.first_entry].time_stamp,

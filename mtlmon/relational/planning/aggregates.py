@@ -172,8 +172,10 @@ class Aggregates:
             valued = names.index(value.name)
         ordering = word if word in {"MIN", "MAX"} else None
         groups = tuple(by or ())
-        parent = self._states.state(formula, operand, names, scope)
         places = tuple(names.index(name) for name in groups)
+        is_pruning = ordering is not None and operator is ops.ONCE
+        pruned_by = (ordering, places, valued) if is_pruning else None
+        parent = self._states.state(formula, operand, names, scope, pruned_by=pruned_by)
         key = ("groups", parent, places, valued, ordering)
         number = self._context.known_states.get(key)
         if number is None:
@@ -192,6 +194,7 @@ class Aggregates:
                     valued,
                     ordering,
                     cell_kind(kind),
+                    is_pruning,
                 ),
                 key,
                 [*self._context.needed[parent], parent],

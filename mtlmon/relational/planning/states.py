@@ -57,10 +57,12 @@ class States:
         scope: Scope,
         *,
         is_exact: bool = False,
+        pruned_by: object | None = None,
     ) -> int:
         """The state of an operator; equal operators that stand at the same time-point share one.
 
-        With `is_exact`, the state keeps all time-points of its rows.
+        With `is_exact`, the state keeps all time-points of its rows. With `pruned_by`, it is one of
+        its own for what forgets some of its rows.
         """
         assert node.interval is not None
         interval = node.interval
@@ -71,6 +73,7 @@ class States:
             interval.upper,
             scope.owner,
             is_exact,
+            pruned_by,
             node.value == STRICT,
             tuple(shape(one, names) for one in node.operands),
         )

@@ -279,7 +279,7 @@ cdef class Mover:
             state = self.old_states[k]
             for e in range(state.first_entry, state.entry_end):
                 entry = &state.entries[e]
-                if not state.slots[entry.slot].is_live or (
+                if entry.slot == NONE or not state.slots[entry.slot].is_live or (
                     entry.epoch != state.slots[entry.slot].epoch
                 ):
                     continue
