@@ -253,6 +253,18 @@ cdef class KeyTable:
         else:
             self.number_joined(cells, <uint32_t *> memory.buffer.buf)
 
+    def number_text(self, bytes text not None):
+        """Return the number of a key of one column, as `number_rows` gives it.
+
+        PERF: this takes .1 us, and `number_rows` with its columns 4 us for a single row.
+        """
+        cdef Text key
+        if self.columns != 1:
+            raise ValueError("a key of several columns")
+        key.place = <const uint8_t *> PyBytes_AS_STRING(text)
+        key.length = <size_t> len(text)
+        return self.number_of(key, self.hash_of(key))
+
     def find_rows(self, list cells not None, numbers):
         """Write the number of each row's key as `number_rows` does, but 2^32-1 for unknown keys."""
         cdef TextCells column

@@ -28,7 +28,7 @@ _ESCAPES = str.maketrans({"\n": "\\n", "\r": "\\r", "\t": "\\t", '"': '\\"', "\\
 
 def number_text(texts: KeyTable, text: str) -> int:
     """The number of a text, a new one if it has none."""
-    return number_texts(texts, [text])[0]
+    return texts.number_text(text.encode("utf-8", "replace"))
 
 
 def number_texts(texts: KeyTable, given: Sequence[str]) -> Sequence[int]:
@@ -70,6 +70,11 @@ def to_cell(value: object, kind: Kind, texts: KeyTable) -> int | None:
         TypeError: the value is of another kind.
         OverflowError: an integer does not fit 64 bits.
     """
+    # PERF: most values are of these two types
+    if type(value) is str and kind.name == "text":
+        return number_text(texts, value)
+    if type(value) is int and kind.name == "integer" and SMALLEST <= value <= LARGEST:
+        return value
     if value is None:
         return None
     if type(value).__module__ == "numpy" and hasattr(value, "item"):

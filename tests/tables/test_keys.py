@@ -204,3 +204,13 @@ def test_rows_without_a_key_of_one_policy(tmp_path: Path) -> None:
         rows = [(row["policy"], row["time"]) for row in check.to_arrow().to_pylist()]
         assert events_of(check).skipped == 2
     assert rows == [(name, 4) for name in every]
+
+
+def test_a_text_has_the_number_of_its_row() -> None:
+    table = KeyTable(1)
+    texts = ["b", "", "a", "b", "é"]
+    assert [table.number_text(text.encode()) for text in texts] == [0, 1, 2, 0, 3]
+    assert number_rows(table, [pa.array([*texts, "c"])]).tolist() == [0, 1, 2, 0, 3, 4]
+    assert table.key(3) == ("é",)
+    with pytest.raises(ValueError, match="several columns"):
+        KeyTable(2).number_text(b"a")
