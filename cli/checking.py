@@ -111,12 +111,9 @@ def check_policy(arguments: Sequence[str]) -> int:
     if options.files and not (found and len(options.policies) > 1):
         from mtlmon.tables.formats.dialect import Dialect
 
-        schema = log_schema(
-            file,
-            options.files[0],
-            options.pattern or file.pattern,
-            Dialect(options.null_values, options.delimiter, options.quote, options.decimal),
-        )
+        path, pattern = options.files[0], options.pattern or file.pattern
+        dialect = Dialect(options.null_values, options.delimiter, options.quote, options.decimal)
+        schema = log_schema(file, path, pattern, dialect)
         schema = with_times(file, file.environment, schema)
         found += errors_with_columns(
             file, file.environment._replace(streams={}, is_open=True), schema
@@ -132,6 +129,8 @@ def check_policy(arguments: Sequence[str]) -> int:
     if found:
         return CANNOT
     show(explanation(file, schema, slices=options.slices))
+    if file.intervals and schema is not None:
+        show(plans_text(file, *written_schema(path, pattern, dialect)))
     for text in remarks(file, nullable(schema)):
         note(visible(text))
     if schema is not None:
@@ -159,20 +158,32 @@ def log_schema(
         pattern: the pattern of its lines; None for a table.
         dialect: how the cells of delimited text are written; None for the default.
     """
-    from mtlmon.support.table_formats import table_format
-    from mtlmon.tables.formats.schemas import read_line_schema, read_schema, schema_as_read
+    from mtlmon.tables.formats.schemas import OF_TEXT, schema_as_read
+
+    schema, format = written_schema(path, pattern, dialect)
+    return schema_as_read(file, schema) if format in OF_TEXT else schema
+
+
+def written_schema(
+    path: str, pattern: str | None, dialect: Dialect | None
+) -> tuple[pa.Schema, str | None]:
+    """Return the columns of a log with the types that their cells have, and the log's format.
+
+    Args:
+        path: the log.
+        pattern: the pattern of its lines; None for a table.
+        dialect: how the cells of delimited text are written; None for the default.
+    """
+    from mtlmon.support.table_formats import LINES, table_format
+    from mtlmon.tables.formats.schemas import read_line_schema, read_schema
 
     if dialect is not None:
         dialect.check()
     try:
-        if pattern is None:
-            schema = read_schema(path, dialect)
-            found = table_format(path)
-            if found is None or found[0] not in {"csv", "tsv", "jsonl", "xes"}:
-                return schema
-        else:
-            schema = read_line_schema(path, pattern, dialect)
-        return schema_as_read(file, schema)
+        if pattern is not None:
+            return read_line_schema(path, pattern, dialect), LINES
+        found = table_format(path)
+        return read_schema(path, dialect), None if found is None else found[0]
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else str(error)
         raise RunError(f"cannot read {path}: {reason}") from None
@@ -287,6 +298,27 @@ def explanation(
         blocks.append("\n".join(["Relations (see mtlmon query)", *lines]))
     blocks += memory_block(file, schema)
     return "\n\n".join(blocks) + "\n"
+
+
+def plans_text(file: PolicyFile, schema: pa.Schema, format: str | None) -> str:
+    """Say by which rules relations are evaluated in another way than they are declared.
+
+    Args:
+        file: the policy file.
+        schema: the columns of the log with the types that their cells have.
+        format: the format of the log.
+    """
+    from mtlmon.relations.plan_texts import found_plan_text
+    from mtlmon.tables.querying import declared_plans
+
+    lines = [
+        f"  {visible(line)}\n"
+        for name, found in declared_plans(file, schema, format).items()
+        if found.rules
+        for line in f"{name}, {found_plan_text(found, file.unit)}".splitlines()
+    ]
+    heading = "\nPlans of relations (see mtlmon query --explain)\n"
+    return "".join([heading, *lines]) if lines else ""
 
 
 def memory_block(file: PolicyFile, schema: pa.Schema | None) -> list[str]:

@@ -89,6 +89,12 @@ def make_parser() -> Parser:
     add_time_options(parser)
     add_unit_options(parser)
     parser.add_argument("--sort", action="store_true", help="sort rows by time first")
+    parser.add_argument(
+        "--explain",
+        action="store_true",
+        help="say on standard error how the relation is evaluated: the steps as declared, those "
+        "that are evaluated, and the rules in between",
+    )
     add_error_option(parser)
     add_memory_option(parser, "rows and records")
     add_help_options(parser)

@@ -246,8 +246,9 @@ if TYPE_CHECKING:
     from mtlmon.relations.algebra import Node, Source, nodes
     from mtlmon.relations.changing import ChangeTimes, changes_of
     from mtlmon.relations.declared import ROWS, Plans, columns_of_rows, columns_to_read
-    from mtlmon.relations.evaluation import coalesced_plan, evaluate, evaluate_all
+    from mtlmon.relations.evaluation import FoundPlan, coalesced_plan, evaluate, evaluate_all
     from mtlmon.relations.incremental import Query
+    from mtlmon.relations.join_order import Statistics, joins_by_size
     from mtlmon.relations.looking_up import KnownRelation
     from mtlmon.relations.lookup import LookUp
     from mtlmon.relations.lookup import has_overlaps as lookup_has_overlaps

@@ -589,6 +589,10 @@ example("mtlmon.RelationalMonitor.feed", named_answers, {"event": "what"})(
     event_separator=",", time_points="stamp"
 )
 example("mtlmon.query", asked)(max_memory=10)
+example(
+    "mtlmon.query",
+    lambda **o: mtlmon.query("unit s\nrelation r = rows", "r", ROWS, **o).messages,
+)(explain=True)
 example("mtlmon.query", lambda **o: mtlmon.query("relation r = rows", **o))(relation="r")
 example("mtlmon.query", lambda **o: mtlmon.query("relation r = rows", "r", **o))(tables=ROWS)
 

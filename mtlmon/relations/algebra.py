@@ -7,11 +7,11 @@ time-stamps. Conditions and values are expressions over the columns of the opera
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from mtlmon.policy.predicates.predicate import Predicate
 
@@ -231,6 +231,20 @@ def operands(node: Node) -> tuple[Node, ...]:
     if isinstance(node, Binary):
         return node.left, node.right
     return (node.of,)
+
+
+def with_operands(node: Node, of: Sequence[Node]) -> Node:
+    """Return a node with other operands, or the node itself if they are the same."""
+    if tuple(of) == operands(node):
+        return node
+    # the type checker cannot tell which of the classes have which operands
+    changed: Any = node
+    found: Node
+    if len(of) == 1:
+        found = replace(changed, of=of[0])
+    else:
+        found = replace(changed, left=of[0], right=of[1])
+    return found
 
 
 def sources(node: Node) -> tuple[str, ...]:

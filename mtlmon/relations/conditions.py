@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.expression import Expression
+from mtlmon.syntax.formula import Span
 from mtlmon.syntax.traversal import postorder
 
 if TYPE_CHECKING:
@@ -42,6 +43,12 @@ def conjunction(parts: Sequence[Expression]) -> Expression:
     for part in parts[1:]:
         found = Expression(ops.AND, (found, part), None, found.span)
     return found
+
+
+def without_true(parts: Sequence[Expression]) -> Expression:
+    """Return a conjunction without the parts that are always true."""
+    found = [part for part in parts if part.operator is not ops.CONSTANT or part.value is not True]
+    return conjunction(found or [Expression(ops.CONSTANT, (), True, Span(0, 0))])
 
 
 def is_total(expression: Expression) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
@@ -30,6 +30,7 @@ from mtlmon.relations.algebra import (
     operands,
 )
 from mtlmon.relations.grouping import grouped
+from mtlmon.relations.join_order import Statistics, joins_by_size
 from mtlmon.relations.joining import joined, semijoined
 from mtlmon.relations.multiplicity import coalesced, multiplied
 from mtlmon.relations.records import records_of, table_of
@@ -39,7 +40,7 @@ from mtlmon.relations.typing import Types
 from mtlmon.relations.validity import split, valid_for, valid_until, valid_until_next
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from mtlmon.policy.predicates.environment import Environment
     from mtlmon.relations.algebra import Node
@@ -54,8 +55,25 @@ _BAGS: dict[type[Node], Rule] = {
 }
 
 
+class FoundPlan(NamedTuple):
+    """How a relation is evaluated.
+
+    Attributes:
+        declared: the plan as it is declared.
+        plan: the plan that has the same records and is evaluated.
+        rules: the names of the rules by which it was found, and how often each was applied.
+    """
+
+    declared: Node
+    plan: Node
+    rules: Sequence[tuple[str, int]]
+
+
 def evaluate(
-    node: Node, tables: Mapping[str, pa.Table], environment: Environment = NOTHING
+    node: Node,
+    tables: Mapping[str, pa.Table],
+    environment: Environment = NOTHING,
+    tell: Callable[[FoundPlan], object] | None = None,
 ) -> pa.Table:
     """Evaluate a relation.
 
@@ -64,6 +82,7 @@ def evaluate(
         tables: each table that it reads: its start and its end, both integers of 64 bits, where
             null is no end, then the columns of the relation.
         environment: the time column, the unit and the zone, for functions of time.
+        tell: gets the plan before it is evaluated.
 
     Returns:
         Its records: `start`, `end`, and the columns of the relation, in order of start, end and
@@ -87,13 +106,14 @@ def evaluate(
     {'start': 5, 'end': 7, 'n': 1}
     {'start': 9, 'end': None, 'n': 1}
     """
-    return evaluate_all({"": node}, tables, environment)[""]
+    return evaluate_all({"": node}, tables, environment, tell)[""]
 
 
 def evaluate_all(
     relations: Mapping[str, Node],
     tables: Mapping[str, pa.Table],
     environment: Environment = NOTHING,
+    tell: Callable[[FoundPlan], object] | None = None,
 ) -> dict[str, pa.Table]:
     """Evaluate several relations, and what they have in common only once; see `evaluate`.
 
@@ -101,6 +121,7 @@ def evaluate_all(
         relations: the relations by name.
         tables: as for `evaluate`.
         environment: as for `evaluate`.
+        tell: as for `evaluate`.
 
     Returns:
         The records of each relation.
@@ -109,7 +130,13 @@ def evaluate_all(
     types = Types(schemas, environment)
     for node in relations.values():
         types.of(node)
-    plans = {name: coalesced_plan(node, types) for name, node in relations.items()}
+    statistics = Statistics(tables, types)
+    plans = {}
+    for name, node in relations.items():
+        found_plan = planned(node, types, statistics)
+        plans[name] = found_plan.plan
+        if tell is not None:
+            tell(found_plan)
     uses = Counter(plans.values())
     for node in nodes(*plans.values()):
         uses.update(operands(node))
@@ -130,8 +157,25 @@ def evaluate_all(
 
 def coalesced_plan(node: Node, types: Types) -> Node:
     """Return the plan of a relation, coalesced unless its last step says how records are cut."""
+    return planned(node, types).plan
+
+
+def planned(node: Node, types: Types, statistics: Statistics | None = None) -> FoundPlan:
+    """Return how a relation is evaluated: coalesced unless its last step says how records are cut.
+
+    Args:
+        node: the relation.
+        types: the columns of relations.
+        statistics: how many records there are; without it, relations are joined as declared.
+    """
+    used = Counter[str]()
     is_cut = isinstance(node, Split) or (isinstance(node, Coalesce) and node.longest is not None)
-    return optimized(node if is_cut else Coalesce(node), types)
+    plan = optimized(node if is_cut else Coalesce(node), types, used)
+    if statistics is not None:
+        ordered = joins_by_size(plan, types, statistics)
+        used["joins by size"] += ordered != plan
+        plan = ordered
+    return FoundPlan(node, plan, [(name, count) for name, count in used.items() if count])
 
 
 def apply(

@@ -8,11 +8,12 @@ for instance, fewer of them are left.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.expression import columns
 from mtlmon.relations.algebra import (
+    Binary,
     Coalesce,
     Distinct,
     Group,
@@ -22,6 +23,7 @@ from mtlmon.relations.algebra import (
     MinusAll,
     Select,
     Semijoin,
+    Source,
     Split,
     Union,
     UnionMax,
@@ -31,13 +33,16 @@ from mtlmon.relations.algebra import (
     Where,
     nodes,
     operands,
+    with_operands,
 )
-from mtlmon.relations.conditions import conjunction, conjuncts, is_total, renamed
+from mtlmon.relations.conditions import conjunction, conjuncts, is_total, renamed, without_true
 
 if TYPE_CHECKING:
+    from collections import Counter
     from collections.abc import Callable, Sequence
 
     from mtlmon.policy.predicates.expression import Expression
+    from mtlmon.policy.predicates.predicate import Predicate
     from mtlmon.relations.algebra import Node
     from mtlmon.relations.typing import Types
 
@@ -102,12 +107,10 @@ def where_below_select(node: Node, types: Types) -> Node | None:
         for name, value in node.of.values
         if value.expression.operator in ops.COLUMNS
     }
-    parts = conjuncts(node.condition.expression)
-    below = [renamed(part, names) for part in parts if set(columns(part)) <= set(names)]
-    if not below:
-        return None
-    above = [part for part in parts if not set(columns(part)) <= set(names)]
-    return _where(replace(node.of, of=_where(node.of.of, node, below)), node, above)
+    above, below = _parted(
+        conjuncts(node.condition.expression), lambda part: set(columns(part)) <= set(names)
+    )
+    return _below(node, [renamed(part, names) for part in below], above)
 
 
 def where_below_until(node: Node, types: Types) -> Node | None:
@@ -116,43 +119,48 @@ def where_below_until(node: Node, types: Types) -> Node | None:
         return None
     if not is_total(node.of.condition.expression):
         return None
-    parts = conjuncts(node.condition.expression)
-    is_below = [bool(found := set(columns(part))) and found <= set(node.of.per) for part in parts]
-    if not any(is_below):
-        return None
-    below, above = (
-        [part for part, own in zip(parts, is_below, strict=True) if own == wanted]
-        for wanted in (True, False)
-    )
-    return _where(replace(node.of, of=_where(node.of.of, node, below)), node, above)
+    keys = set(node.of.per)
+    above, below = _parted(conjuncts(node.condition.expression), lambda part: _is_of(part, keys))
+    return _below(node, below, above)
 
 
-def where_below_join(node: Node, types: Types) -> Node | None:
-    """Conditions on one relation are looked at before it is joined, if they cannot fail there."""
+def where_into_join(node: Node, types: Types) -> Node | None:
+    """Conditions behind a join are looked at while it makes pairs, if they cannot fail there."""
     if not isinstance(node, Where) or not isinstance(node.of, Join | Semijoin):
         return None
     join = node.of
-    lefts = set(types.of(join.left).names)
-    names = dict(zip(join.names, types.of(join.right).names, strict=True))
-
-    def side_of(part: Expression) -> int:
-        found = set(columns(part))
-        if not found or not is_total(part):
-            return 2
-        return 0 if found <= lefts else 1 if found <= set(names) else 2
-
-    parts: tuple[list[Expression], ...] = ([], [], [])
-    for part in conjuncts(node.condition.expression):
-        side = side_of(part)
-        parts[side].append(renamed(part, names) if side == 1 else part)
-    if not parts[0] and not parts[1]:
+    above, into = _parted(conjuncts(node.condition.expression), is_total)
+    if not into:
         return None
-    pushed = replace(
-        join,
-        left=_where(join.left, node, parts[0]),
-        right=_where(join.right, node, parts[1]),
+    on = join.on.with_expression(without_true([*conjuncts(join.on.expression), *into]))
+    return _where(replace(join, on=on), node.condition, above)
+
+
+def on_below_join(node: Node, types: Types) -> Node | None:
+    """Conditions on one relation are looked at before it is joined, if they cannot fail there."""
+    if not isinstance(node, Join | Semijoin):
+        return None
+    lefts = set(types.of(node.left).names)
+    names = dict(zip(node.names, types.of(node.right).names, strict=True))
+    above, total = _parted(conjuncts(node.on.expression), is_total)
+    rest, of_left = _parted(total, lambda part: _is_of(part, lefts))
+    rest, of_right = _parted(rest, lambda part: _is_of(part, set(names)))
+    if not of_left and not of_right:
+        return None
+    return replace(
+        node,
+        left=_where(node.left, node.on, of_left),
+        right=_where(node.right, node.on, [renamed(part, names) for part in of_right]),
+        on=node.on.with_expression(without_true([*rest, *above])),
     )
-    return _where(pushed, node, parts[2])
+
+
+def distinct_below_join(node: Node, types: Types) -> Node | None:
+    """Pairs of records that are there once are there once, and so are those that have partners."""
+    if not isinstance(node, Distinct) or not isinstance(node.of, Join | Semijoin):
+        return None
+    join = replace(node.of, left=Distinct(node.of.left))
+    return replace(join, right=Distinct(join.right)) if isinstance(join, Join) else join
 
 
 def where_below_group(node: Node, types: Types) -> Node | None:
@@ -160,14 +168,8 @@ def where_below_group(node: Node, types: Types) -> Node | None:
     if not isinstance(node, Where) or not isinstance(node.of, Group):
         return None
     keys = set(node.of.keys)
-    below: list[Expression] = []
-    above: list[Expression] = []
-    for part in conjuncts(node.condition.expression):
-        found = set(columns(part))
-        (below if found and found <= keys else above).append(part)
-    if not below:
-        return None
-    return _where(replace(node.of, of=_where(node.of.of, node, below)), node, above)
+    above, below = _parted(conjuncts(node.condition.expression), lambda part: _is_of(part, keys))
+    return _below(node, below, above)
 
 
 def without_cuts(node: Node, types: Types) -> Node | None:
@@ -178,9 +180,9 @@ def without_cuts(node: Node, types: Types) -> Node | None:
         is_cut = isinstance(node.of, Coalesce) and node.of.longest is not None
         if not is_cut:
             return node.of
-    return _replaced(
-        node, [one.of if isinstance(one, Coalesce | Split) else one for one in operands(node)]
-    )
+    of = [one.of if isinstance(one, Coalesce | Split) else one for one in operands(node)]
+    changed = with_operands(node, of)
+    return None if changed is node else changed
 
 
 def distinct_once(node: Node, types: Types) -> Node | None:
@@ -207,50 +209,69 @@ RULES: tuple[Callable[[Node, Types], Node | None], ...] = (
     select_below_valid,
     where_below_select,
     where_below_until,
-    where_below_join,
+    where_into_join,
+    on_below_join,
     where_below_group,
     without_cuts,
     distinct_once,
+    distinct_below_join,
     presence_once,
 )
 """The rules; each returns what a node becomes, or None if it does not fit."""
 
 
-def optimized(node: Node, types: Types) -> Node:
-    """Apply rules as long as one fits; the result has the same records, in whatever order."""
+def optimized(node: Node, types: Types, used: Counter[str] | None = None) -> Node:
+    """Apply rules as long as one fits; the result has the same records, in whatever order.
+
+    Args:
+        node: the plan.
+        types: the columns of relations.
+        used: counts how often rules are applied, by their names.
+    """
     found: dict[Node, Node] = {}
     for part in nodes(node):
         found[part] = _rewritten(
-            _replaced(part, [found[operand] for operand in operands(part)]) or part, types
+            with_operands(part, [found[operand] for operand in operands(part)]), types, used
         )
     return found[node]
 
 
-def _rewritten(node: Node, types: Types) -> Node:
+def _rewritten(node: Node, types: Types, used: Counter[str] | None) -> Node:
     """Apply rules to a node whose operands are as they shall be."""
     for rule in RULES:
         changed = rule(node, types)
         if changed is not None:
+            if used is not None:
+                used[rule.__name__.replace("_", " ")] += 1
             # what is new below the node may fit other rules
-            return optimized(changed, types)
+            return optimized(changed, types, used)
     return node
 
 
-def _replaced(node: Node, of: Sequence[Node]) -> Node | None:
-    """A node with other operands, or None if they are the same."""
-    if tuple(of) == operands(node):
+def _where(node: Node, like: Predicate, parts: Sequence[Expression]) -> Node:
+    """The records of a node that meet all of some conditions, from the text of another one."""
+    return Where(node, like.with_expression(conjunction(parts))) if parts else node
+
+
+def _below(node: Where, below: Sequence[Expression], above: Sequence[Expression]) -> Node | None:
+    """Look at some conditions below the operand of `where`, and at others above it as before."""
+    if not below or isinstance(node.of, Source | Binary):
         return None
-    # the type checker cannot tell which of the classes have which operands
-    changed: Any = node
-    found: Node
-    if len(of) == 1:
-        found = replace(changed, of=of[0])
-    else:
-        found = replace(changed, left=of[0], right=of[1])
+    inner = _where(node.of.of, node.condition, below)
+    return _where(replace(node.of, of=inner), node.condition, above)
+
+
+def _parted(
+    parts: Sequence[Expression], condition: Callable[[Expression], bool]
+) -> tuple[list[Expression], list[Expression]]:
+    """Conditions for which something is false, and those for which it is true."""
+    found: tuple[list[Expression], list[Expression]] = ([], [])
+    for part in parts:
+        found[condition(part)].append(part)
     return found
 
 
-def _where(node: Node, old: Where, parts: Sequence[Expression]) -> Node:
-    if not parts:
-        return node
-    return Where(node, old.condition.with_expression(conjunction(parts)))
+def _is_of(part: Expression, names: set[str]) -> bool:
+    """Whether a condition is about some columns, and about no others."""
+    found = set(columns(part))
+    return bool(found) and found <= names

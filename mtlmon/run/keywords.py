@@ -109,6 +109,8 @@ class QueryOptions(RowOptions, total=False):
 
     format: Literal["csv", "tsv", "jsonl", "parquet", "arrow", "xes"] | None
     output_format: Literal["jsonl", "csv", "parquet"] | None
+    # beside the records
+    explain: bool
 
 
 class EngineOptions(TypedDict, total=False):

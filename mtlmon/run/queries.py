@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from mtlmon.policy import PolicyFile
 from mtlmon.policy.validity.building import Relation
 from mtlmon.relations.declared import declared_tables
+from mtlmon.relations.plan_texts import found_plan_text
 from mtlmon.run.files import texts_of, verdicts_of
 from mtlmon.run.policies import take_signals_from_arrow
 from mtlmon.run.policy_work import unreadable
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from mtlmon.relations.evaluation import FoundPlan
     from mtlmon.run.running import Steps
     from mtlmon.run.spec import Log, RunSpec
 
@@ -98,6 +100,11 @@ def records_of(file: PolicyFile, relation: str, options: RunSpec) -> Steps:
     if options.host.takes_signals:
         take_signals_from_arrow()
     notes = ReadNotes()
+
+    def tell(found: FoundPlan) -> None:
+        text = found_plan_text(found, options.times.resolution)
+        options.host.note(f"relation {visible(relation)}, {text}")
+
     try:
         found = evaluated(
             file,
@@ -120,6 +127,7 @@ def records_of(file: PolicyFile, relation: str, options: RunSpec) -> Steps:
             max_memory=options.limits.max_memory,
             option_names=options.option_names,
             notes=notes,
+            tell=tell if options.reporting.explain else None,
         )
         read = [*files_of(log), *(path_of(file, one) for one in declared_tables(file, relation))]
         known = {one: os.stat(one) for one in read}

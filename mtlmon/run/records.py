@@ -136,8 +136,9 @@ def query(
         options: those of `mtlmon query`, by the same words: `format`, `pattern`, `time`,
             `time_unit`, `time_format`, `time_zone`, `resolution`, `unit`, `set`, `null_values`,
             `delimiter`, `quote`, `decimal`, `on_error`, `sort`, `max_memory`; `output`,
-            `output_format` and `csv_safe`, which write the records to a file; and `sort_memory`,
-            how many bytes sorting uses, approximately, before it writes to disk.
+            `output_format` and `csv_safe`, which write the records to a file; `explain`, which says
+            in `messages` how the relation is evaluated; and `sort_memory`, how many bytes sorting
+            uses, approximately, before it writes to disk.
 
     Returns:
         The records in order: `start` and `end`, integers in the unit of the time-stamps, where a

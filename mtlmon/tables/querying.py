@@ -23,9 +23,10 @@ from mtlmon.policy.validity.building import Relation
 from mtlmon.policy.validity.compared import columns_of_relations_compared
 from mtlmon.relations.algebra import Aggregation, Group, Source
 from mtlmon.relations.declared import ROWS, Plans, columns_of_rows, declared_tables, table_name
-from mtlmon.relations.evaluation import evaluate
+from mtlmon.relations.evaluation import FoundPlan, evaluate, planned
 from mtlmon.relations.lookup import has_overlaps
 from mtlmon.relations.records import NO_END, after, records_of, whole
+from mtlmon.relations.typing import Types
 from mtlmon.support.guesses import did_you_mean
 from mtlmon.support.option_names import PYTHON
 from mtlmon.support.table_formats import table_format
@@ -37,12 +38,12 @@ from mtlmon.tables.columns.times import ANY_ORDER, MISSING, Times
 from mtlmon.tables.columns.writings import Writings
 from mtlmon.tables.formats.dialect import Dialect
 from mtlmon.tables.formats.files import TableFile, table_sources
-from mtlmon.tables.formats.schemas import read_line_schema, read_schema
+from mtlmon.tables.formats.schemas import read_line_schema, read_schema, records_as_read
 from mtlmon.tables.opening import open_tables
 from mtlmon.tables.read_notes import ReadNotes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from mtlmon.errors import FormulaError
     from mtlmon.policy.predicates.environment import Environment
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ReadNotes",
+    "declared_plans",
     "declared_records",
     "environment_of",
     "evaluated",
@@ -117,6 +119,7 @@ def evaluated(
     known: Mapping[str, pa.Table] | None = None,
     *,
     notes: ReadNotes | None = None,
+    tell: Callable[[FoundPlan], object] | None = None,
     **options: Any,
 ) -> pa.Table:
     """Evaluate a relation of a file whose unit is known; see `mtlmon.query`.
@@ -127,6 +130,7 @@ def evaluated(
         tables: the log.
         known: the tables that the file names, if they have been read, as `declared_records` does.
         notes: gets what there is to say of the rows.
+        tell: gets the plan before it is evaluated.
         options: those of `open_tables`, where `resolution` is the unit of the file, and
             `max_memory`.
     """
@@ -167,11 +171,43 @@ def evaluated(
             Plans(file, schemas, environment).of(name)
         raise
     try:
-        result = evaluate(plan, found, environment)
+        result = evaluate(plan, found, environment, tell)
     except RowError as error:
         raise of_relation(error) from None
     require_room(memory, bytes_of([result, *found.values()]))
     return result
+
+
+def declared_plans(file: PolicyFile, schema: pa.Schema, format: str | None) -> dict[str, FoundPlan]:
+    """Find how the relations of a file are evaluated on a log, as far as its columns tell.
+
+    Args:
+        file: the policy file, whose unit is known.
+        schema: the columns of the log with the types that their cells have.
+        format: the format of the log.
+
+    Returns:
+        The plans of those whose tables can be read, by name. How many rows there are is not known.
+    """
+    found: dict[str, FoundPlan] = {}
+    rows = records_as_read(schema, file.row_types, format)
+    rows = pa.schema([one for one in rows if kind_of(one.type).name != "other"])
+    for name in file.intervals:
+        schemas = {ROWS: rows}
+        try:
+            for source in declared_tables(file, name):
+                path = path_of(file, source)
+                own, _ = table_format(path) or (None, None)
+                types = file.table_types.get(source.path, {})
+                columns = records_as_read(read_schema(path), types, own)
+                times = {source.start, source.end}
+                kept = [one for one in columns if one.name not in times]
+                schemas[table_name(file, source)] = pa.schema(kept)
+            plan = Plans(file, schemas, file.environment).of(name)
+            found[name] = planned(plan, Types(schemas, file.environment))
+        except (MtlmonError, OSError):
+            continue
+    return found
 
 
 def of_relation(error: RowError) -> MtlmonError:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow.parquet as pq
 import pytest
 
+from mtlmon import query
 from tests.cli.process import mtlmon
 
 if TYPE_CHECKING:
@@ -140,3 +141,45 @@ def test_declared_columns_of_tables(badges: Path) -> None:
         (3, 9, 1),
         (11, 7, 1),
     ]
+
+
+_EXPLAINED = """
+unit s
+relation limits = table "limits.csv" valid [from, to) key id
+relation over = rows join limits on true where id = limits_id and n > most and n < 9 select id as id
+policy p: id >= 0
+"""
+_PLANS = """\
+relation over, declared:
+  select id as id
+    where id = limits_id and n > most and n < 9
+      join on true
+        rows
+        table limits.csv
+evaluated, by the rules where into join, on below join:
+  coalesce
+    select id as id
+      join on id = limits_id and n > most
+        where n < 9
+          rows
+        table limits.csv
+"""
+
+
+def test_plans_are_explained(tmp_path: Path) -> None:
+    (tmp_path / "limits.csv").write_text("id,from,to,most\n1,0,,3\n2,5,,1\n")
+    (tmp_path / "log.csv").write_text("ts,id,n\n1,1,5\n4,2,7\n6,2,4\n7,2,10\n")
+    rules, log = tmp_path / "rules.mtl", str(tmp_path / "log.csv")
+    rules.write_text(_EXPLAINED)
+    done = mtlmon("query", "--explain", str(rules), "over", log)
+    assert done.errors == f"mtlmon: {_PLANS}"
+    assert done.output == mtlmon("query", str(rules), "over", log).output
+    assert done.output.splitlines() == [
+        '{"start":1,"end":2,"id":"1"}',
+        '{"start":6,"end":7,"id":"2"}',
+    ]
+    found = query(rules, "over", log, explain=True)
+    assert found.messages == [_PLANS.rstrip("\n")]
+    shown = mtlmon("check-policy", str(rules), log).output
+    indented = _PLANS.removeprefix("relation ").replace("\n", "\n  ").rstrip(" ")
+    assert f"Plans of relations (see mtlmon query --explain)\n  {indented}" in shown

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.doors import Types
+from tests.doors import FoundPlan, Statistics, Types, evaluate, joins_by_size
 from tests.doors import relations_algebra as a
 from tests.doors import relations_rules as rules
 from tests.reference import relations as reference
@@ -59,15 +59,30 @@ CASES: dict[str, list[Any]] = {
         )
         for text in ("k = 1", 't = "a" and x < 2.0 and k is null')
     ],
-    "where_below_join": [
-        lambda one, other, text=text: a.Where(
-            a.Join(one, other, predicate("k = k2 or x < x2"), NAMES), predicate(text)
+    "where_into_join": [
+        lambda one, other, on=on, text=text: a.Where(
+            a.Join(one, other, predicate(on), NAMES), predicate(text)
         )
-        for text in (WHERE, "k2 = 1 and x2 < 2.0", "k = 1 and k2 is null and x = x2", "x2 > 0.0")
+        for on, text in (
+            ("true", "k = k2"),
+            ("true", "k = k2 and x < x2 and k + 1 > 0"),
+            ("k = k2 or x < x2", WHERE),
+            ("k = k2", "true and x = x2 and t2 is null"),
+        )
     ]
     + [
         lambda one, other: a.Where(
             a.Semijoin(one, other, predicate("k = k2"), NAMES), predicate(WHERE)
+        )
+    ],
+    "on_below_join": [
+        lambda one, other, kind=kind, text=text: kind(one, other, predicate(text), NAMES)
+        for kind in (a.Join, a.Semijoin)
+        for text in (
+            "k = 1 and k2 = 1 and x2 < 2.0",
+            "k = k2 and x < 2.0",
+            "true and k2 is null and (k = k2 or x < x2)",
+            "k > 0",
         )
     ],
     "where_below_group": [
@@ -85,6 +100,13 @@ CASES: dict[str, list[Any]] = {
     "distinct_once": [
         lambda one, _: a.Distinct(a.Distinct(one)),
         lambda one, _: a.Distinct(a.Group(one, ("k",), COUNT)),
+    ],
+    "distinct_below_join": [
+        lambda one, other, kind=kind, text=text: a.Distinct(
+            kind(one, other, predicate(text), NAMES)
+        )
+        for kind in (a.Join, a.Semijoin)
+        for text in ("k = k2", "k = k2 and x < x2", "true")
     ],
     "presence_once": [
         lambda one, other, kind=kind, cut=cut: kind(one, cut(other))
@@ -176,3 +198,59 @@ def test_windows_of_stateful_operators_do_not_commute() -> None:
     after = a.ValidFor(a.Minus(ONE, OTHER), 3)
     before = a.Minus(a.ValidFor(ONE, 3), a.ValidFor(OTHER, 3))
     assert records(after, tables) != records(before, tables)
+
+
+CHAINS = (
+    ("k = k2", "x = x3 and k2 = k3"),
+    ("k = k2 or x < x2", "t = t3"),
+    ("true", "k = k3 and t2 = t3 and 1 = 1"),
+    ("t = t2", "k is null or x3 < x2"),
+    ("k = k2", "1 = 2"),
+)
+NAMES_3 = ("k3", "x3", "t3")
+
+
+def chain(of: list[a.Node], first: str, second: str) -> a.Node:
+    inner = a.Join(of[0], of[1], predicate(first), NAMES)
+    return a.Join(inner, of[2], predicate(second), NAMES_3)
+
+
+@settings(max_examples=60)
+@given(
+    of=st.lists(programs.full(), min_size=3, max_size=3),
+    on=st.sampled_from(CHAINS),
+    tables=TABLES,
+    sizes=st.lists(st.integers(0, 1000), min_size=3, max_size=3),
+)
+def test_any_order_of_joins_keeps_the_records(
+    of: list[a.Node], on: tuple[str, str], tables: Any, sizes: list[int]
+) -> None:
+    node, types = chain(of, *on), Types(SCHEMAS)
+    known = {name: programs.table_of(one) for name, one in tables.items()}
+
+    class Guessed(Statistics):
+        """Any sizes, whatever the tables are."""
+
+        def count(self, node: a.Node) -> float:
+            return float(sizes[of.index(node)]) if node in of else super().count(node)
+
+    ordered = joins_by_size(node, types, Guessed(known, types))
+    assert types.of(ordered) == types.of(node)
+    assert records(ordered, tables) == records(node, tables)
+
+
+def test_small_relations_are_joined_first() -> None:
+    names = ("one", "other", "few")
+    of: list[a.Node] = [a.Source(name) for name in names]
+    node = chain(of, "k = k2", "k2 = k3 and x = x3")
+    rows = [(1, 100, (number % 3, float(number), "a")) for number in range(300)]
+    tables = {"one": rows, "other": rows, "few": rows[:2]}
+    known = {name: programs.table_of(one) for name, one in tables.items()}
+    types = Types(dict.fromkeys(names, programs.SCHEMA))
+    ordered = joins_by_size(node, types, Statistics(known, types))
+    assert isinstance(ordered, a.Select)
+    assert isinstance(ordered.of, a.Join)
+    assert a.Source("few") in a.nodes(ordered.of.left)
+    told: list[FoundPlan] = []
+    evaluate(node, known, tell=told.append)
+    assert ("joins by size", 1) in told[0].rules

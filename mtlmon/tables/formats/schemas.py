@@ -29,7 +29,7 @@ from mtlmon.support.time_columns import time_columns
 from mtlmon.tables.formats.dialect import Dialect
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     import pyarrow as pa
 
@@ -43,6 +43,9 @@ FALSE_TEXTS = ["false", "False", "FALSE", "f", "F", "0"]
 _MICROSECONDS = 6
 # the offset from UTC behind a time
 _OFFSET = r":[0-9.]+(?:[Zz]|[+-]\d\d(?::?\d\d)?)$"
+OF_TEXT = ("csv", "tsv", "jsonl", "xes", LINES)
+"""The formats whose cells are texts, until they are read as values of types."""
+
 # How much of a text is examined for the types of its columns.
 _BLOCK_BYTES = 1 << 20
 
@@ -230,6 +233,25 @@ def schema_as_read(file: PolicyFile, schema: pa.Schema) -> pa.Schema:
             found = schema.field(places[0])
             fields.append(pa.field(read, _as_read(found.type, data_type), found.nullable))
     return pa.schema(fields)
+
+
+def records_as_read(schema: pa.Schema, types: Mapping[str, str], format: str | None) -> pa.Schema:
+    """Return the columns of a table as relations read them.
+
+    Args:
+        schema: the columns with the types that their cells have.
+        types: the types that a policy file reads some of them as.
+        format: the format of the table.
+    """
+    import pyarrow as pa
+
+    def as_read(one: pa.Field) -> pa.DataType:
+        if one.name in types:
+            return _as_read(one.type, types[one.name])
+        is_kept = pa.types.is_nested(one.type) or pa.types.is_boolean(one.type)
+        return one.type if is_kept or format not in OF_TEXT else pa.string()
+
+    return pa.schema([(one.name, as_read(one)) for one in schema])
 
 
 def _as_read(found: pa.DataType, wanted: str) -> pa.DataType:

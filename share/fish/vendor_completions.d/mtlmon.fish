@@ -153,6 +153,7 @@ complete -c mtlmon -n '__fish_seen_subcommand_from query' -l resolution -x -a 'n
 complete -c mtlmon -n '__fish_seen_subcommand_from query' -l unit -x -a 'ns us ms s m h d' -d 'the unit of the log'\''s time-stamps, so that bounds can have units: ONCE[0,7d]'
 complete -c mtlmon -n '__fish_seen_subcommand_from query' -l set -x -d 'the value of a constant that the policy file declares: --set limit=30'
 complete -c mtlmon -n '__fish_seen_subcommand_from query' -l sort -d 'sort rows by time first'
+complete -c mtlmon -n '__fish_seen_subcommand_from query' -l explain -d 'say on standard error how the relation is evaluated: the steps as declared, those that are evaluated, and the rules in between'
 complete -c mtlmon -n '__fish_seen_subcommand_from query' -l on-error -x -a 'stop skip' -d 'what to do with lines or rows that are invalid'
 complete -c mtlmon -n '__fish_seen_subcommand_from query' -l max-memory -x -d 'stop with an error when rows and records hold more memory than this, as in 500M or 2G'
 complete -c mtlmon -n '__fish_seen_subcommand_from query' -s h -d 'show the most used options, and examples'
