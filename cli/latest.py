@@ -14,14 +14,17 @@ from mtlmon.engine.native import MemoryLimit
 from mtlmon.run.files import open_log, open_verdicts
 from mtlmon.run.host import Progress
 from mtlmon.run.pump import Pump, TextWork
-from mtlmon.run.report import plural, resolving_summary
+from mtlmon.run.report import plural, resolving_summary, table
 from mtlmon.run.running import finished, run_to_end
 from mtlmon.support.option_names import COMMAND
+from mtlmon.support.table_formats import table_format
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Literal
+
+    from mtlmon.run.files import LogFile, VerdictFile
 
 __all__ = ["latest"]
 
@@ -35,12 +38,15 @@ order of time.
              the verdict of 5:0, '!5:0' opens it again, '!x5:1' takes the time-point back, and
              '!@17' says that verdicts below time-stamp 17 are final: these are written at once, and
              forgotten. Lines can have fields before the time-point, each followed by a tab.
+             Or revisions of records in JSON lines or CSV, as mtlmon query --lateness writes them:
+             these give the records in the order of their ends
 """
 
 EPILOG = """\
 examples:
   mtlmon latest yesterday.changes
   tail -n +1 -f live.changes | mtlmon latest --final --resolve
+  mtlmon query --lateness 5m rules.mtl sessions events.csv | mtlmon latest --format jsonl
 
 exit status: 0 no violation, 1 a violation, 2 an error in usage, changelog or writing
 """
@@ -50,6 +56,7 @@ class Options(argparse.Namespace):
     """The options of the command line."""
 
     changelog: str
+    format: Literal["text", "jsonl", "csv"] | None
     final: bool
     resolve: bool
     verdicts: Literal["all", "false", "none"]
@@ -71,6 +78,9 @@ def latest(arguments: Sequence[str]) -> int:
     options = parse_arguments(arguments)
     source = open_log(options.changelog)
     target = open_verdicts(options.output, {source.name: source.status}, "")
+    format = format_of(options)
+    if format != "text":
+        return latest_records(options, format, source, target)
     loop = LatestVerdicts(
         path=source.name,
         verdicts=options.verdicts,
@@ -85,6 +95,45 @@ def latest(arguments: Sequence[str]) -> int:
             has_violation=lambda: loop.false_count > 0,
             report=lambda _, __: report_end(loop),
             summary=lambda seconds: resolving_summary(loop, seconds),
+            wants_summary=options.summary,
+        )
+    )
+
+
+def format_of(options: Options) -> Literal["text", "jsonl", "csv"]:
+    """Return the format of the changelog: that of its name, if none is given."""
+    if options.format is not None:
+        return options.format
+    format, _ = table_format(options.changelog) or ("text", None)
+    return "jsonl" if format == "jsonl" else "csv" if format == "csv" else "text"
+
+
+def latest_records(
+    options: Options, format: Literal["jsonl", "csv"], source: LogFile, target: VerdictFile
+) -> int:
+    """Collapse revisions of records; return the exit status."""
+    from mtlmon.changelog.records import LatestRecords
+
+    loop = LatestRecords(
+        path=source.name,
+        format=format,
+        only_final=options.final,
+        memory=MemoryLimit(options.max_memory, COMMAND),
+    )
+
+    def report(_status: int, _seconds: float) -> None:
+        if loop.left_out:
+            note(f"{plural(loop.left_out, 'record')} left out (--final): not final yet")
+
+    return finished(
+        run_to_end(
+            Pump(TextWork(loop, source), target, Signals(target), Progress(0)),
+            host=TERMINAL,
+            has_violation=lambda: False,
+            report=report,
+            summary=lambda seconds: table(
+                [("revisions", loop.event_count, "")], loop.event_count, "revisions", seconds
+            ),
             wants_summary=options.summary,
         )
     )
@@ -110,14 +159,23 @@ def parse_arguments(arguments: Sequence[str]) -> Options:
     parser = make_parser()
     options = parser.read(arguments, Options())
     options.changelog = sole_file(parser, options.files)
+    if format_of(options) != "text" and (options.resolve or options.verdicts != "all"):
+        given = "--resolve" if options.resolve else f"--verdicts {options.verdicts}"
+        parser.error(f"{given} is for verdicts, but the changelog has records: leave it out")
     return options
 
 
 def add_options(parser: Parser) -> None:
     parser.add_argument(
+        "--format",
+        choices=("text", "jsonl", "csv"),
+        help="lines of verdicts (text), or revisions of records (default: from the name, as in "
+        "open.jsonl, else text)",
+    )
+    parser.add_argument(
         "--final",
         action="store_true",
-        help="write only verdicts that no late event can change: those below the last '!@'",
+        help="write only verdicts and records that no late event can change",
     )
     parser.add_argument(
         "--resolve",
@@ -131,5 +189,5 @@ def add_options(parser: Parser) -> None:
         help="which verdicts to write (default: all); without --resolve, 'false' has no "
         "equivalences",
     )
-    add_memory_option(parser, "time-points that are not final")
+    add_memory_option(parser, "time-points or records that are not final")
     add_output_options(parser)

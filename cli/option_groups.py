@@ -125,25 +125,10 @@ def add_machines_option(group: argparse._ActionsContainer) -> None:
 
 
 def add_log_options(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
-        "--follow",
-        metavar="FILE",
-        help="read FILE as the log, and then the lines that are appended to it, even if another "
-        "program cuts or replaces it (as tail -F); SIGINT and SIGTERM end the log",
-    )
+    add_follow_option(group)
     add_late_options(group)
-    group.add_argument(
-        "--lateness",
-        type=wait_time,
-        metavar="D",
-        help="accept rows that are up to D, as in 5m, below the largest time so far, and correct "
-        "verdicts: lines that begin with ! change earlier ones",
-    )
-    group.add_argument(
-        "--consistency",
-        choices=("strong", "middle", "weak"),
-        help="what to do about the rows that --lateness admits: wait for them, so that no verdict "
-        "changes (strong), correct verdicts (middle, the default), or check no late rows (weak)",
+    add_lateness_options(
+        group, "correct verdicts: lines that begin with ! change earlier ones", "verdicts"
     )
     group.add_argument(
         "--clock",
@@ -158,6 +143,75 @@ def add_log_options(group: argparse._ArgumentGroup) -> None:
     )
     add_end_option(group)
     add_error_option(group)
+
+
+def add_follow_option(group: argparse._ActionsContainer) -> None:
+    """Add the option for a file that others write."""
+    group.add_argument(
+        "--follow",
+        metavar="FILE",
+        help="read FILE as the log, and then the lines that are appended to it, even if another "
+        "program cuts or replaces it (as tail -F); SIGINT and SIGTERM end the log",
+    )
+
+
+def add_lateness_options(group: argparse._ActionsContainer, what: str, word: str) -> None:
+    """Add the options for late rows that change what was told.
+
+    Args:
+        group: gets the options.
+        what: what is done about such rows.
+        word: what is changed.
+    """
+    group.add_argument(
+        "--lateness",
+        type=wait_time,
+        metavar="D",
+        help=f"accept rows that are up to D, as in 5m, below the largest time so far, and {what}",
+    )
+    group.add_argument(
+        "--consistency",
+        choices=("strong", "middle", "weak"),
+        help="what to do about the rows that --lateness admits: wait for them, so that nothing "
+        f"changes (strong), correct {word} (middle, the default), or leave late rows out (weak)",
+    )
+
+
+def add_correction_options(group: argparse._ActionsContainer) -> None:
+    """Add the options for rows that are taken back or replaced."""
+    group.add_argument(
+        "--op",
+        metavar="COLUMN",
+        help="with --lateness: the column that says what a row does: + (or I, insert) is the "
+        "default; - (or D, retract) takes a row back; advance lets time pass",
+    )
+    group.add_argument(
+        "--id",
+        metavar="COLUMN",
+        help="with --lateness: the column with an id for each row: a later row with the same id "
+        "replaces the row, or takes it back (default: a row that is taken back is found by the "
+        "values that policies read)",
+    )
+
+
+def add_idle_option(group: argparse._ActionsContainer) -> None:
+    """Add the option that lets time pass without rows."""
+    group.add_argument(
+        "--idle",
+        type=idle_time,
+        metavar="D",
+        help="when nothing has come through a pipe for D, as in 10s, let time pass with the "
+        "machine's clock, D behind it; rows below that time come too late",
+    )
+
+
+def add_summary_option(group: argparse._ActionsContainer) -> None:
+    """Add the option for counts and speed."""
+    group.add_argument(
+        "--summary",
+        action=argparse.BooleanOptionalAction,
+        help="print counts and speed to standard error (default: only if it is a terminal)",
+    )
 
 
 def add_late_options(group: argparse._ActionsContainer) -> None:
@@ -273,13 +327,7 @@ def add_table_options(group: argparse._ArgumentGroup) -> None:
         help="whenever N time units have passed, give the verdicts that time alone decides, for "
         "all keys, without waiting for the next event of each key",
     )
-    group.add_argument(
-        "--idle",
-        type=idle_time,
-        metavar="D",
-        help="when nothing has come through a pipe for D, as in 10s, let time pass with the "
-        "machine's clock, D behind it; rows below that time come too late",
-    )
+    add_idle_option(group)
 
 
 def add_column_options(group: argparse._ActionsContainer) -> None:
@@ -334,19 +382,7 @@ def add_event_options(group: argparse._ActionsContainer) -> None:
         metavar="TEXT",
         help="the separator between the names of events in a text (default: |)",
     )
-    group.add_argument(
-        "--op",
-        metavar="COLUMN",
-        help="with --lateness: the column that says what a row does: + (or I, insert) is the "
-        "default; - (or D, retract) takes a row back; advance lets time pass",
-    )
-    group.add_argument(
-        "--id",
-        metavar="COLUMN",
-        help="with --lateness: the column with an id for each row: a later row with the same id "
-        "replaces the row, or takes it back (default: a row that is taken back is found by the "
-        "values that policies read)",
-    )
+    add_correction_options(group)
     group.add_argument(
         "--key",
         dest="keys",
@@ -497,7 +533,7 @@ def add_explanation_options(group: argparse._ArgumentGroup) -> None:
     )
 
 
-def add_checkpoint_options(group: argparse._ArgumentGroup) -> None:
+def add_checkpoint_options(group: argparse._ActionsContainer) -> None:
     group.add_argument(
         "--checkpoint",
         metavar="FILE",
@@ -555,11 +591,7 @@ def add_other_options(group: argparse._ArgumentGroup) -> None:
         "thread scans a long text file with one policy, or prepares the next rows of a table, and "
         "the other monitors",
     )
-    group.add_argument(
-        "--summary",
-        action=argparse.BooleanOptionalAction,
-        help="print counts and speed to standard error (default: only if it is a terminal)",
-    )
+    add_summary_option(group)
     group.add_argument(
         "--progress",
         action="store_true",

@@ -7,15 +7,22 @@ import argparse
 from mtlmon.cli.arguments import Arguments, spec_of
 from mtlmon.cli.option_groups import (
     add_cell_options,
+    add_checkpoint_options,
+    add_correction_options,
     add_csv_option,
     add_error_option,
+    add_follow_option,
+    add_idle_option,
+    add_late_options,
+    add_lateness_options,
     add_memory_option,
     add_pattern_option,
+    add_summary_option,
     add_time_options,
     add_unit_options,
 )
 from mtlmon.cli.parser import Parser, add_help_options
-from mtlmon.run.option_rules import check_csv_safe
+from mtlmon.run.option_rules import consistent_query
 from mtlmon.run.running import finished
 from mtlmon.support.inputs import STANDARD_STREAM
 from mtlmon.support.table_formats import FORMAT_NAMES
@@ -38,7 +45,8 @@ columns. Without an end, a record is valid for ever.
   FILE      the policy file that declares the relation; - for standard input
   RELATION  the name of the relation
   TABLE     the log, if the relation reads its rows: CSV, JSON lines, Parquet, Arrow; files,
-            patterns, directories. Tables that FILE names are looked for in its folder
+            patterns, directories; - for standard input, whose records come as they become final.
+            Tables that FILE names are looked for in its folder
 """
 
 EPILOG = """\
@@ -46,6 +54,7 @@ examples:
   mtlmon query traffic.mtl congested sensors.csv
   mtlmon query --output-format csv -o open.csv jobs.mtl open 'logs/*.csv.gz'
   mtlmon query --output-format parquet -o limits.parquet roads.mtl limits
+  kafka-console-consumer ... | mtlmon query --lateness 5m --format jsonl traffic.mtl congested -
 
 exit status: 0 no error, 2 an error in usage, relations, tables or writing
 """
@@ -63,6 +72,12 @@ def query(arguments: Sequence[str]) -> int:
     relation, options = parse_arguments(arguments)
     from mtlmon.run.queries import declaring, records_of, settled_for_rows
 
+    if options.log.follow is not None:
+        from mtlmon.cli.signals import Signals
+        from mtlmon.run.followed_file import following
+
+        options, follower = following(options)
+        Signals.end_log = staticmethod(follower.end)
     file = declaring(None, options)
     return finished(records_of(file, relation, settled_for_rows(file, options)))
 
@@ -88,7 +103,14 @@ def make_parser() -> Parser:
     add_cell_options(parser)
     add_time_options(parser)
     add_unit_options(parser)
+    add_follow_option(parser)
     parser.add_argument("--sort", action="store_true", help="sort rows by time first")
+    add_late_options(parser)
+    add_lateness_options(parser, "tell records at once, and how they are revised", "records")
+    add_correction_options(parser)
+    add_idle_option(parser)
+    add_checkpoint_options(parser)
+    add_summary_option(parser)
     parser.add_argument(
         "--explain",
         action="store_true",
@@ -109,11 +131,12 @@ def parse_arguments(arguments: Sequence[str]) -> tuple[str, RunSpec]:
     options = spec_of(
         given, constants=dict(given.settings), formula_files=names[:1], logs=names[2:]
     )
-    check_csv_safe(parser.error, options.output)
     if not names:
         parser.error("no policy file: name one")
     if len(names) < 2:
         parser.error("no relation: name one after the policy file")
-    if STANDARD_STREAM in options.log.paths:
-        parser.error("the log must be a file, not standard input")
-    return names[1], options
+    if STANDARD_STREAM in options.policies.files and STANDARD_STREAM in options.log.paths:
+        parser.error("policies and log cannot both come from standard input")
+    if options.log.follow is not None and options.log.paths:
+        parser.error(f"--follow names the log: leave out {' '.join(options.log.paths)}")
+    return names[1], consistent_query(parser.error, options)

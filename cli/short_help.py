@@ -136,6 +136,7 @@ valid, then its columns. TABLE is the log, if the relation reads its rows.
   --unit UNIT          the unit of time-stamps
   --set NAME=CONSTANT  the value of a constant that the file declares
   --sort               sort rows by time first
+  --lateness D         accept rows up to D late, and revise records
   -o FILE              write the records to FILE
   --output-format {jsonl,csv,parquet}
 

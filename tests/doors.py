@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from mtlmon.checking import log_check as checking_log_check
     from mtlmon.checking import text_logs as checking_text_logs
     from mtlmon.checking import tick_turns as checking_tick_turns
+    from mtlmon.checking.arrived_rows import ArrivedRows, unnamed_rows
     from mtlmon.checking.assumptions import AssumptionWatch
     from mtlmon.checking.bounds import Bound, FileBounds, bounds_of, guessed_schema, monitors_kept
     from mtlmon.checking.changes import Bound as FinalBound
@@ -84,7 +85,7 @@ if TYPE_CHECKING:
     from mtlmon.checking.row_files import RowFile, RowPlace
     from mtlmon.checking.row_tracking import RowTracker
     from mtlmon.checking.shown import Messages, shown_names
-    from mtlmon.checking.sources import EventBatch, Origins
+    from mtlmon.checking.sources import Corrections, EventBatch, Origins
     from mtlmon.checking.text_logs import TextBatch
     from mtlmon.checking.time_points import ChosenPoints
     from mtlmon.cli import command as cli_command
@@ -245,7 +246,15 @@ if TYPE_CHECKING:
     from mtlmon.relations import rules as relations_rules
     from mtlmon.relations.algebra import Node, Source, nodes
     from mtlmon.relations.changing import ChangeTimes, changes_of
-    from mtlmon.relations.declared import ROWS, Plans, columns_of_rows, columns_to_read
+    from mtlmon.relations.declared import (
+        ROWS,
+        Plans,
+        columns_of_rows,
+        columns_to_read,
+        declared_tables,
+        table_name,
+        used_relations,
+    )
     from mtlmon.relations.evaluation import FoundPlan, coalesced_plan, evaluate, evaluate_all
     from mtlmon.relations.incremental import Query
     from mtlmon.relations.join_order import Statistics, joins_by_size
@@ -269,9 +278,10 @@ if TYPE_CHECKING:
     from mtlmon.relations.native import Timeline as RelationTimeline
     from mtlmon.relations.of_rows import LogRelation, ReadRows, RowRelation
     from mtlmon.relations.partitioning import partitioning_columns
-    from mtlmon.relations.records import Records, records_of, table_of
+    from mtlmon.relations.records import NO_END, Records, records_of, table_columns, table_of
     from mtlmon.relations.revised import RevisedRelation, RevisedRelations
     from mtlmon.relations.spans import SpannedChanges, Spans
+    from mtlmon.relations.standing import Revision, Revisions, StandingQuery
     from mtlmon.relations.typing import Types, schema_of
     from mtlmon.reporting.clock import Clock as ReportClock
     from mtlmon.reporting.clock import counts_from_1970

@@ -755,13 +755,38 @@ def records_file(**options: Any) -> str:
     for name in ("out.txt", "other.txt"):
         (Files.folder / name).unlink(missing_ok=True)
     given = {"output": str(Files.folder / "out.txt"), **options}
-    mtlmon.query("unit s\nrelation r = rows", "r", ROWS, **given)
+    mtlmon.query("unit s\nrelation r = rows", "r", ROWS, **given).finish()
     found = [Files.folder / name for name in ("out.txt", "other.txt")]
-    return str([one.read_bytes() if one.exists() else None for one in found])
+    made = [(Files.folder / name).exists() for name in ("late of records.csv", "state of records")]
+    return f"{[one.read_bytes() if one.exists() else None for one in found]} {made}"
 
 
 example("mtlmon.query", records_file)(output=_Folder("other.txt"), output_format="csv")
 example("mtlmon.query", asked)(csv_safe=True)
+example("mtlmon.query", asked, {"time": "down"})(lateness=9, wait=9)
+example("mtlmon.query", asked, {"time": "down", "lateness": 9})(
+    consistency="strong", op="k", id="k"
+)
+example("mtlmon.query", asked)(idle="1x", checkpoint_every="9", resume=True)
+example("mtlmon.query", records_file, {"wait": 0})(late=_Folder("late of records.csv"))
+example("mtlmon.query", records_file)(checkpoint=_Folder("state of records"))
+
+
+def followed_records(**options: Any) -> str:
+    """What is said of records of a file that comes after the run has begun."""
+    path = Files.folder / "to come.csv"
+    path.unlink(missing_ok=True)
+    if "follow" not in options:
+        with pytest.raises(mtlmon.MtlmonError):
+            mtlmon.query("unit s\nrelation r = rows select k as k", "r", path, **options)
+        return ""
+    run = mtlmon.query("unit s\nrelation r = rows select k as k", "r", path, **options)
+    path.write_text("ts,k\n1,a\n")
+    run.end_log()
+    return str(run.to_pylist())
+
+
+example("mtlmon.query", followed_records)(follow=True)
 _counted = "relation r = rows valid 9s where at > n\nconst n = 0"
 example("mtlmon.query", lambda **o: str(mtlmon.query(_counted, "r", ROWS, **o).to_pydict()))(
     unit="m"
@@ -1072,7 +1097,7 @@ def test_what_is_refused_names_the_way(option: str) -> None:
     ("option", "message"),
     [
         ("tiem", r"query\(\) has no option 'tiem'; did you mean 'time'\?"),
-        ("lateness", r"query\(\) has no option lateness, which mtlmon.check has"),
+        ("verdicts", r"query\(\) has no option verdicts, which mtlmon.check has"),
         ("key", r"query\(\) has no option key, which mtlmon.check has"),
         ("progress", r"query\(\) has no option progress, which is for terminals"),
         ("shown", r"query\(\) has no option 'shown'"),

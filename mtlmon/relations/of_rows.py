@@ -44,7 +44,7 @@ from mtlmon.support.snapshot_parts import joined_parts, split_parts
 from mtlmon.syntax.report import formula_error
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -78,7 +78,12 @@ class LogRelation(KnownRelation):
 
     Args:
         read: how it does.
+
+    Attributes:
+        situation: what happens while the log is read, in words.
     """
+
+    situation = "is looked up while the log is read"
 
     def __init__(self, read: ReadRows) -> None:
         file, name, columns, tables, environment = read
@@ -129,6 +134,17 @@ class LogRelation(KnownRelation):
         """The number of records of each table."""
         tables = {} if self._tables is None else self._tables
         return {path: table.num_rows for path, table in tables.items()}
+
+    @property
+    def query(self) -> Query:
+        """What evaluates it, once columns are known."""
+        assert self._query is not None
+        return self._query
+
+    @property
+    def is_known(self) -> bool:
+        """Whether columns are known."""
+        return self._query is not None
 
     @property
     def extent(self) -> SaidRecords:
@@ -190,13 +206,27 @@ class LogRelation(KnownRelation):
         Raises:
             MtlmonError: integers overflow in an expression of the relation.
         """
+        return self.taken_in(rows, lambda tables: query.advance(tables, watermark))
+
+    def taken_in(
+        self, rows: pa.Table | None, take: Callable[[Mapping[str, pa.Table]], Records]
+    ) -> Records:
+        """Let the query take in rows, and the records of tables with the first ones.
+
+        Args:
+            rows: the rows; None for none.
+            take: is given all tables.
+
+        Raises:
+            MtlmonError: integers overflow in an expression of the relation.
+        """
         tables: dict[str, pa.Table] = {}
         if self._tables is not None:
             tables |= self._tables
         if rows is not None:
             tables[ROWS] = rows
         try:
-            found = query.advance(tables, watermark)
+            found = take(tables)
         except RowError as error:
             raise MtlmonError(f"relation {self.name}: {error.reason}") from None
         except PolicyError:
@@ -218,7 +248,7 @@ class LogRelation(KnownRelation):
         return formula_error(
             self.file.text,
             place,
-            f"relation {self.name} is looked up while the log is read: {message}",
+            f"relation {self.name} {self.situation}: {message}",
             source=self.file.source,
             hint=hint,
             kind=PolicyError,

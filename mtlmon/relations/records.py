@@ -245,17 +245,25 @@ def table_of(records: Records, rows: NDArray[np.int64] | None = None) -> pa.Tabl
     Raises:
         MtlmonError: a column is called `start` or `end`.
     """
+    return pa.Table.from_batches([table_columns(in_order(records, rows))])
+
+
+def table_columns(records: Records) -> pa.RecordBatch:
+    """Return records, in their order, with their start and end, which is null for no end.
+
+    Raises:
+        MtlmonError: a column is called `start` or `end`.
+    """
     for name in ("start", "end"):
         if name in records.schema.names:
             raise MtlmonError(
                 f"the result has a column {name!r} besides the one with the {name} of records: "
                 f"give it another name with `select {name} as ...`"
             )
-    records = in_order(records, rows)
     has_no_end = records.ends == NO_END
     ends = pa.array(records.ends, mask=has_no_end if has_no_end.any() else None)
     fields = [pa.field("start", pa.int64(), nullable=False), pa.field("end", pa.int64())]
-    return pa.Table.from_arrays(
+    return pa.RecordBatch.from_arrays(
         [pa.array(records.starts), ends, *records.columns],
         schema=pa.schema([*fields, *records.schema]),
     )

@@ -32,7 +32,7 @@ from mtlmon.relations.of_rows import LogRelation, as_table, said_as_bytes
 from mtlmon.relations.records import after
 from mtlmon.relations.spans import SpannedChanges, Spans
 from mtlmon.streams.late_snapshots import rows_as_bytes, rows_of_bytes
-from mtlmon.streams.named_rows import RowParts, Rows, joined
+from mtlmon.streams.named_rows import RowParts, Rows, joined, without
 from mtlmon.support.snapshot_parts import joined_parts, split_parts
 
 if TYPE_CHECKING:
@@ -123,14 +123,16 @@ class RevisedRelation(LogRelation):
         Raises:
             MtlmonError: integers overflow in an expression of the relation.
         """
-        assert self._query is not None
+        return self._advanced(self.query, self.table_of(rows), watermark)
+
+    def table_of(self, rows: Rows) -> pa.Table:
+        """Return rows as the query reads them."""
         assert self._types is not None
         columns = [pa.array(rows.time_stamps), pa.array(after(rows.time_stamps))]
         for name, known in zip(self.read_columns, self._types.types, strict=True):
             # columns may have had no value, or integers, when the rows came
             columns.append(as_before(rows.inputs.column(name), known))
-        table = pa.Table.from_arrays(columns, names=["", " ", *self.columns])
-        return self._advanced(self._query, table, watermark)
+        return pa.Table.from_arrays(columns, names=["", " ", *self.columns])
 
     def said(self, start: int, watched: Sequence[Sequence[str]]) -> bytes:
         """Return what it says of the time from one on, for `RowRelation.notify`.
@@ -461,16 +463,8 @@ def _merge(
     """Put rows into a chunk, each behind those of its time-stamp, and remove others."""
     rows = chunk.rows
     if departing is not None:
-        names = {_name(removed, number) for number in departing.tolist()}
-        low, high = removed.time_stamps[departing].min(), removed.time_stamps[departing].max() + 1
-        first, last = np.searchsorted(rows.time_stamps, [low, high]).tolist()
-        places = [place for place in range(first, last) if _name(rows.names, place) in names]
-        rows = rows.taken(np.delete(np.arange(chunk.count), places))
+        rows = without(rows, removed.taken(departing))
     if new is not None:
         rows = joined([rows, late.taken(new)])
         rows = rows.taken(np.argsort(rows.time_stamps, kind="stable"))
     chunk.rows = rows
-
-
-def _name(names: Names, place: int) -> tuple[int, int, int]:
-    return int(names.time_stamps[place]), int(names.traces[place]), int(names.offsets[place])

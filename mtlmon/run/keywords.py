@@ -108,9 +108,23 @@ class QueryOptions(RowOptions, total=False):
     """What `mtlmon.query` can be told: the options of `mtlmon query`, by the same words."""
 
     format: Literal["csv", "tsv", "jsonl", "parquet", "arrow", "xes"] | None
+    follow: bool
+    op: str | None
+    id: str | None
+    # the order of time
+    wait: Length | None
+    late: Path | Callable[[bytes], None] | None
+    lateness: Length | None
+    consistency: Literal["strong", "middle", "weak"] | None
+    idle: str | None
+    # the output
     output_format: Literal["jsonl", "csv", "parquet"] | None
     # beside the records
     explain: bool
+    # checkpoints
+    checkpoint: Path | None
+    checkpoint_every: int | str | None
+    resume: bool
 
 
 class EngineOptions(TypedDict, total=False):

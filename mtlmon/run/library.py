@@ -535,15 +535,20 @@ def _for_program(spec: RunSpec, host: Program) -> tuple[RunSpec, _Found | None]:
         found = _Found(host)
         spec = spec.having(explanations=found)
     if spec.output.path is None:
-        if spec.times.idle is not None and (spec.log.follow is not None or spec.log.has_pipe):
-            # a program gets answers between rows only
-            raise RunError(
-                "idle is for answers in a file, as they come while the log brings nothing: add "
-                "output=PATH, or use mtlmon.live, which has pass_time()"
-            )
+        require_no_idle(spec)
         host.keeps_answers = spec.judging.given_verdicts != "none"
         spec = spec.having(output_format="batches", batch_output=host.batch_output)
     return spec, found
+
+
+def require_no_idle(spec: RunSpec) -> None:
+    """Raise RunError if a program would get answers while the log brings nothing."""
+    if spec.times.idle is not None and (spec.log.follow is not None or spec.log.has_pipe):
+        # a program gets answers between rows only
+        raise RunError(
+            "idle is for answers in a file, as they come while the log brings nothing: add "
+            "output=PATH, or use mtlmon.live, which has pass_time()"
+        )
 
 
 def with_events(spec: RunSpec, events: Tables | Sequence[Tables]) -> RunSpec:

@@ -84,6 +84,16 @@ def consistent(refuse: Refuse, options: RunSpec) -> RunSpec:
     return options
 
 
+def consistent_query(refuse: Refuse, options: RunSpec) -> RunSpec:
+    """Return what the options of a query ask for, as `consistent` does for policies."""
+    check_followed(refuse, options)
+    check_csv_safe(refuse, options.output)
+    check_table_options(refuse, options)
+    options = with_lateness(refuse, options)
+    check_checkpoint_options(refuse, options)
+    return options
+
+
 def with_lateness(refuse: Refuse, options: RunSpec) -> RunSpec:
     """Return the options with the lateness that they mean, if they work with others."""
     options = options.replace(times=settled_lateness(refuse, options))

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from mtlmon.run.relation_judge import RelationJudge
     from mtlmon.run.running import Steps
     from mtlmon.run.spec import Log, RunSpec, Times
+    from mtlmon.run.standing_queries import QueryWork
     from mtlmon.syntax.formula import Formula
     from mtlmon.tables import TableEvents
 
@@ -281,7 +282,7 @@ def assumption_watch(
 
 
 def make_pump(
-    work: PolicyWork | LateWork,
+    work: PolicyWork | LateWork | QueryWork,
     verdicts: VerdictFile,
     signals: Signals,
     options: RunSpec,

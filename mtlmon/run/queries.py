@@ -9,15 +9,18 @@ from mtlmon.policy import PolicyFile
 from mtlmon.policy.validity.building import Relation
 from mtlmon.relations.declared import declared_tables
 from mtlmon.relations.plan_texts import found_plan_text
+from mtlmon.run.failure import RunError
 from mtlmon.run.files import texts_of, verdicts_of
 from mtlmon.run.policies import take_signals_from_arrow
 from mtlmon.run.policy_work import unreadable
-from mtlmon.run.preparing import declared_unit, parsed_policies
+from mtlmon.run.preparing import declared_unit, parsed_policies, with_format
+from mtlmon.run.recognition import format_advice
+from mtlmon.run.standing_queries import is_standing, standing_records
 from mtlmon.run.table_output import answer_output
 from mtlmon.syntax.bounds import LATER
 from mtlmon.syntax.report import visible
 from mtlmon.tables.formats.files import table_files
-from mtlmon.tables.querying import ReadNotes, evaluated, path_of
+from mtlmon.tables.querying import ReadNotes, evaluated, path_of, require_relation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,14 +62,24 @@ def declaring(policies: PolicyFile | Relation | None, options: RunSpec) -> Polic
 
 
 def settled_for_rows(file: PolicyFile, options: RunSpec) -> RunSpec:
-    """Let what a file says of the log be options, where these say nothing."""
+    """Let what a file says of the log be options, where these say nothing.
+
+    Raises:
+        RunError: the log on standard input is no table.
+    """
     log = options.log
-    return options.having(
+    settled = options.having(
         pattern=None if log.format else log.pattern or file.pattern,
         time=log.time or file.time,
         time_zone=log.time_zone or file.time_zone,
         resolution=options.times.resolution or file.unit,
     )
+    settled = with_format(settled)
+    if settled.log.format == "text":
+        raise RunError(
+            f"relations read tables, but the log is read as text: {format_advice(settled.log)}"
+        )
+    return settled
 
 
 class RecordTable:
@@ -99,6 +112,9 @@ def records_of(file: PolicyFile, relation: str, options: RunSpec) -> Steps:
     log, tables = options.log, options.log.sources
     if options.host.takes_signals:
         take_signals_from_arrow()
+    require_relation(file, relation)
+    if is_standing(file, relation, options):
+        return (yield from standing_records(file, relation, options))
     notes = ReadNotes()
 
     def tell(found: FoundPlan) -> None:

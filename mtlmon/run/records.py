@@ -11,9 +11,10 @@ from mtlmon.policy.several import require_no_path
 from mtlmon.policy.validity.building import Relation
 from mtlmon.run.answers import Answer
 from mtlmon.run.keywords import QueryOptions, refuse, require_file, spec_of
-from mtlmon.run.library import Program, Run, advised, with_events
-from mtlmon.run.option_rules import check_csv_safe
+from mtlmon.run.library import Program, Run, advised, require_no_idle, with_events
+from mtlmon.run.option_rules import consistent_query
 from mtlmon.run.queries import declaring, records_of, settled_for_rows
+from mtlmon.run.standing_queries import is_standing
 from mtlmon.support.option_names import PYTHON
 
 if TYPE_CHECKING:
@@ -32,16 +33,21 @@ class Records(Run):
 
     It can be read as often as one likes. What it does not have itself, such as `filter` or
     `sort_by`, is that of `to_arrow()`.
+
+    If the relation is evaluated while the log is read, it is a run whose records are iterated as
+    they come, once; what needs a table reads all that are left.
     """
 
     def __init__(self, spec: RunSpec, file: PolicyFile, relation: str, host: Program) -> None:
         super().__init__(spec, records_of(file, relation, spec), host, None)
         self._table: pa.Table | None = None
+        self._one_by_one: Iterator[Answer] | None = None
+        if is_standing(file, relation, spec):
+            return
         if spec.output.path is None:
             self._table = super().to_arrow()
         else:
             self.finish()
-        self._one_by_one = iter(self)
 
     def to_arrow(self) -> pa.Table:
         """Return the records as a table.
@@ -49,14 +55,29 @@ class Records(Run):
         Raises:
             RunError: they are in a file.
         """
-        return super().to_arrow() if self._table is None else self._table
+        if self._table is None:
+            self._table = super().to_arrow()
+        return self._table
 
     def __iter__(self) -> Iterator[Answer]:  # type: ignore[override]
-        for batch in self.to_arrow().to_batches():
+        if self._table is None:
+            while (answer := self._next_answer()) is not None:
+                yield answer
+            return
+        for batch in self._table.to_batches():
             yield from map(Answer, batch.to_pylist())
 
     def __next__(self) -> Answer:
+        if self._one_by_one is None:
+            self._one_by_one = iter(self)
         return next(self._one_by_one)
+
+    def _next_answer(self) -> Answer | None:
+        """Return the next record that comes; None if there are no more."""
+        try:
+            return super().__next__()
+        except StopIteration:
+            return None
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Return the records as record batches."""
@@ -137,8 +158,10 @@ def query(
             `time_unit`, `time_format`, `time_zone`, `resolution`, `unit`, `set`, `null_values`,
             `delimiter`, `quote`, `decimal`, `on_error`, `sort`, `max_memory`; `output`,
             `output_format` and `csv_safe`, which write the records to a file; `explain`, which says
-            in `messages` how the relation is evaluated; and `sort_memory`, how many bytes sorting
-            uses, approximately, before it writes to disk.
+            in `messages` how the relation is evaluated; `sort_memory`, how many bytes sorting
+            uses, approximately, before it writes to disk; and those with which the relation is
+            evaluated while the log is read: `follow`, `wait`, `late`, `lateness`, `consistency`,
+            `op`, `id`, `idle`, `checkpoint`, `checkpoint_every`, `resume`.
 
     Returns:
         The records in order: `start` and `end`, integers in the unit of the time-stamps, where a
@@ -184,16 +207,25 @@ def query(
     if not isinstance(events, tuple | list) or events:
         spec = with_events(spec, events)
     with advised(spec):
-        spec = _with_sink(spec, host)
-        file = declaring(built, spec)
-        return Records(settled_for_rows(file, spec), file, name, host)
+        spec = consistent_query(refuse, _with_sink(spec, host))
+        if spec.log.follow is not None:
+            from mtlmon.run.followed_file import following
+
+            spec, host.follower = following(spec)
+        try:
+            file = declaring(built, spec)
+            return Records(settled_for_rows(file, spec), file, name, host)
+        except BaseException:
+            if host.follower is not None:
+                # no run has it
+                host.follower.close()
+            raise
 
 
 def _with_sink(spec: RunSpec, host: Program) -> RunSpec:
     """Let records be kept, if no file is named for them."""
     if spec.output.path is None:
         require_file(spec.output)
+        require_no_idle(spec)
         return spec.having(output_format="batches", batch_output=host.batch_output)
-    spec = spec.having(output_format=spec.output.given_format or "jsonl")
-    check_csv_safe(refuse, spec.output)
-    return spec
+    return spec.having(output_format=spec.output.given_format or "jsonl")

@@ -16,6 +16,7 @@ __all__ = [
     "CORRECTED",
     "JUDGES",
     "POLICIES",
+    "QUERY",
     "RELATIONS",
     "damaged",
     "joined_parts",
@@ -28,14 +29,17 @@ RELATIONS = b"mtlmon relations\x04"
 JUDGES = b"mtlmon judges\x01"
 CORRECTED = b"mtlmon corrected\x05"
 ASSUMING = b"mtlmon assuming\x01"
+QUERY = b"mtlmon query\x01"
 """What snapshots begin with: of policies without variables, of those with variables, of both, of
-runs whose verdicts are corrected, and of one of the first three whose file has assumptions."""
+runs whose verdicts are corrected, of one of the first three whose file has assumptions, and of
+queries."""
 
 _RUNS = {
     POLICIES: "a run without policies with variables",
     RELATIONS: "a run of policies with variables only",
     JUDGES: "a run of policies with variables and without",
     CORRECTED: "a run with --lateness",
+    QUERY: "mtlmon query",
 }
 
 

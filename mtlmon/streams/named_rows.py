@@ -10,12 +10,12 @@ import pyarrow as pa
 from mtlmon.policy.predicates.numbers import to_floats
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from typing import Any
 
     from numpy.typing import NDArray
 
-__all__ = ["NO_NAMES", "Names", "RowParts", "Rows", "fitted", "joined"]
+__all__ = ["NO_NAMES", "Names", "RowParts", "Rows", "fitted", "joined", "without"]
 
 
 class Rows(NamedTuple):
@@ -79,6 +79,10 @@ class Names(NamedTuple):
     traces: NDArray[np.uint32]
     offsets: NDArray[np.uint64]
 
+    def taken(self, places: NDArray[np.intp]) -> Names:
+        """Return some of the names."""
+        return Names(self.time_stamps[places], self.traces[places], self.offsets[places])
+
 
 NO_NAMES = Names(np.empty(0, np.int64), np.empty(0, np.uint32), np.empty(0, np.uint64))
 
@@ -97,6 +101,22 @@ def joined(parts: Sequence[Rows]) -> Rows:
         np.concatenate([part.offsets for part in parts]),
         np.concatenate([part.held for part in parts]),
     )
+
+
+def without(rows: Rows, names: Names) -> Rows:
+    """Return rows in the order of time without those that have some names."""
+    if not len(names.time_stamps):
+        return rows
+    gone = set(_each(names))
+    low, high = names.time_stamps.min(), names.time_stamps.max() + 1
+    first, last = np.searchsorted(rows.time_stamps, [low, high]).tolist()
+    some = rows.between(first, last).names
+    places = [first + place for place, name in enumerate(_each(some)) if name in gone]
+    return rows.taken(np.delete(np.arange(len(rows.time_stamps)), places))
+
+
+def _each(names: Names) -> Iterator[tuple[int, int, int]]:
+    return zip(*(one.tolist() for one in names), strict=True)
 
 
 def _common_schema(schemas: Sequence[pa.Schema]) -> pa.Schema:

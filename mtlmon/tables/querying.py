@@ -59,6 +59,7 @@ __all__ = [
     "file_of",
     "path_of",
     "require_relation",
+    "shown_columns",
 ]
 
 # The options of the log that say how times are written, and so hold for all tables.
@@ -314,13 +315,7 @@ def _read(
 
     `beside` is how many bytes others hold; `notes` gets what there is to say of the rows.
     """
-    reader = PolicyFile("", file.source, file.unit)
-    reader.zone = file.zone
-    typed = {one: TypedColumn(one, types[one]) if one in types else one for one in columns}
-    shown = {
-        one: reader.show(Expression(ops.COLUMN, (), name, Span(0, 0)))
-        for one, name in typed.items()
-    }
+    reader, shown = shown_columns(file, columns, types)
     names = list(shown.values())
     parts: list[dict[str, pa.Array]] = []
     stamps = [np.zeros(0, np.int64)]
@@ -346,6 +341,25 @@ def _read(
         table = concatenated(pieces) if pieces else None
         found[one] = pa.chunked_array([], pa.null()) if table is None else table.column(0)
     return np.concatenate(stamps), found
+
+
+def shown_columns(
+    file: PolicyFile, columns: Sequence[str], types: Mapping[str, str]
+) -> tuple[PolicyFile, dict[str, str]]:
+    """Return a policy file that only shows columns of rows, and what it calls these.
+
+    Args:
+        file: the policy file with the relations.
+        columns: the columns.
+        types: the types that some of them are read as.
+    """
+    reader = PolicyFile("", file.source, file.unit)
+    reader.zone = file.zone
+    typed = {one: TypedColumn(one, types[one]) if one in types else one for one in columns}
+    return reader, {
+        one: reader.show(Expression(ops.COLUMN, (), name, Span(0, 0)))
+        for one, name in typed.items()
+    }
 
 
 def _rows(

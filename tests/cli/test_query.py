@@ -47,7 +47,7 @@ def test_formats(doors: Path, tmp_path: Path) -> None:
         (["{rules}"], "no relation: name one after the policy file (see mtlmon query --help)"),
         (["{rules}", "opn", "{log}"], "there is no relation opn; did you mean 'open'?"),
         (["{rules}", "open"], "the relation reads the rows of a log: name a table"),
-        (["{rules}", "open", "-"], "the log must be a file, not standard input (see mtlmon query"),
+        (["{rules}", "open", "-"], "relations read tables, but the log is read as text: add its"),
         (["{rules}", "open", "nothing.csv"], "cannot read nothing.csv: No such file"),
         (
             ["{rules}", "open", "/dev/null"],

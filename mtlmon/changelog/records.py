@@ -1,0 +1,216 @@
+"""Collapses revisions of records, as `mtlmon query --lateness` writes them, into the records."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from typing import TYPE_CHECKING
+
+from mtlmon.errors import LogError
+from mtlmon.text.byte_writer import ByteWriter
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Literal
+
+    from mtlmon.engine.native import MemoryLimit
+
+__all__ = ["LatestRecords"]
+
+_TIMES = ("start", "end")
+_CHANGES = ("op", "revision", "final", "old_end")
+# what a record takes in a dictionary, about, besides its texts
+_RECORD_BYTES = 300
+_NO_END = 2**63 - 1
+
+
+class LatestRecords:
+    """Reads lines of revisions, and writes the records in the order of their ends.
+
+    A record is written once it is final; those that can still change are written at the end.
+
+    Args:
+        path: the name of the changelog in errors.
+        format: JSON lines or CSV.
+        only_final: whether records that can still change are left out.
+        memory: the memory limit, which counts the records that are not final.
+
+    Attributes:
+        event_count: how many revisions have been read.
+        left_out: how many records were left out.
+    """
+
+    is_stopped = False
+
+    def __init__(
+        self,
+        *,
+        path: str,
+        format: Literal["jsonl", "csv"],
+        only_final: bool = False,
+        memory: MemoryLimit | None = None,
+    ) -> None:
+        self.writer = ByteWriter()
+        self.event_count = 0
+        self.left_out = 0
+        self._path = path
+        self._format = format
+        self._only_final = only_final
+        self._memory = memory
+        self._text = bytearray()
+        self._line = 0
+        self._header: list[str] | None = None
+        self._has_header = False
+        # how often there are records, by start, end and the texts of their other cells
+        self._records: dict[tuple[int, int, tuple[str, ...]], int] = {}
+        self._bytes = 0
+        # the batch that comes, and below which time all is final once it has come
+        self._revision = ""
+        self._final: int | None = None
+        # which columns these are
+        self._names: tuple[str, ...] = ()
+
+    # ---- lines -----------------------------------------------------------------------------
+
+    def load(self, block: memoryview) -> None:
+        """Take part of the changelog, which may end anywhere."""
+        self._text += block
+
+    def load_end(self) -> None:
+        """Take the end of the changelog: its last line may lack a line feed."""
+        if self._text and not self._text.endswith(b"\n"):
+            self._text += b"\n"
+
+    def unload(self) -> None:
+        """Do nothing: blocks are copied."""
+
+    def run(self) -> bool:
+        """Take in the lines that are complete; there are no more then."""
+        whole, feed, rest = bytes(self._text).rpartition(b"\n")
+        if feed:
+            self._text = bytearray(rest)
+            self._take(whole.decode("utf-8", "surrogateescape"))
+        return False
+
+    def _take(self, text: str) -> None:
+        if self._format == "csv":
+            rows = csv.reader(io.StringIO(text, newline=""))
+            for row in rows:
+                self._line += 1
+                self._take_csv(row)
+        else:
+            for line in text.split("\n"):
+                self._line += 1
+                if line:
+                    self._take_json(line)
+        if self._memory is not None:
+            self._memory.note("relations", self._bytes)
+            self._memory.check()
+
+    def _take_csv(self, row: Sequence[str]) -> None:
+        if self._header is None:
+            self._header = list(row)
+        elif len(row) != len(self._header):
+            raise self._error(f"{len(row)} cells, but the header has {len(self._header)}")
+        else:
+            self._revise(dict(zip(self._header, row, strict=True)))
+
+    def _take_json(self, line: str) -> None:
+        try:
+            row = json.loads(line)
+        except ValueError:
+            row = None
+        if not isinstance(row, dict):
+            raise self._error("this is no JSON object")
+        self._revise({name: json.dumps(value, ensure_ascii=False) for name, value in row.items()})
+
+    def _error(self, message: str) -> LogError:
+        return LogError(message, path=self._path, line=self._line, column=1)
+
+    # ---- records ---------------------------------------------------------------------------
+
+    def _revise(self, row: dict[str, str]) -> None:
+        missing = [name for name in (*_TIMES, *_CHANGES) if name not in row]
+        if missing:
+            raise self._error(
+                f"a revision of a record has a column {missing[0]}: mtlmon query --lateness writes "
+                "such revisions"
+            )
+        if row["revision"] != self._revision:
+            # all of the last batch has come
+            self._write_final()
+            self._revision = row["revision"]
+        start, end, old_end, final = (
+            self._time(row, name) for name in ("start", "end", "old_end", "final")
+        )
+        assert start is not None
+        self._final = final
+        self._names = tuple(name for name in row if name not in _TIMES and name not in _CHANGES)
+        cells = tuple(row[name] for name in self._names)
+        operation = row["op"].strip('"')
+        if operation not in ("insert", "update", "delete"):
+            raise self._error(f"op is insert, update or delete, not {operation}")
+        if operation == "update":
+            self._add((start, _time_of_end(old_end), cells), -1)
+        self._add((start, _time_of_end(end), cells), -1 if operation == "delete" else 1)
+        self.event_count += 1
+
+    def _write_final(self) -> None:
+        """Write the records that can change no longer."""
+        if (bound := self._final) is not None:
+            self._write([one for one in self._records if one[1] < bound])
+
+    def _time(self, row: dict[str, str], name: str) -> int | None:
+        text = row[name]
+        if text in ("", "null") and name != "start":
+            return None
+        try:
+            return int(text)
+        except ValueError:
+            raise self._error(f"{name} is a time-stamp, not {text}") from None
+
+    def _add(self, record: tuple[int, int, tuple[str, ...]], change: int) -> None:
+        count = self._records.get(record, 0) + change
+        if count < 0:
+            raise self._error("there is no such record that could change")
+        if count:
+            self._records[record] = count
+        else:
+            del self._records[record]
+        self._bytes += change * (_RECORD_BYTES + sum(map(len, record[2])))
+
+    def _write(self, some: Sequence[tuple[int, int, tuple[str, ...]]]) -> None:
+        if self._format == "csv" and not self._has_header:
+            self._has_header = True
+            self.writer.write(_csv_line([*_TIMES, *self._names]))
+        for record in sorted(some, key=lambda one: (one[1], one[0], one[2])):
+            count = self._records.pop(record)
+            self._bytes -= count * (_RECORD_BYTES + sum(map(len, record[2])))
+            self.writer.write(count * self._line_of(*record))
+
+    def _line_of(self, start: int, end: int, cells: tuple[str, ...]) -> bytes:
+        if self._format == "csv":
+            return _csv_line([str(start), "" if end == _NO_END else str(end), *cells])
+        members = {"start": str(start), "end": "null" if end == _NO_END else str(end)}
+        members |= zip(self._names, cells, strict=True)
+        pairs = (f"{json.dumps(name, ensure_ascii=False)}:{text}" for name, text in members.items())
+        return f"{{{','.join(pairs)}}}\n".encode("utf-8", "surrogateescape")
+
+    def end(self, end_time: object = None) -> None:
+        """Write the records that are left, unless only final ones are wanted."""
+        self._write_final()
+        if self._only_final:
+            self.left_out = sum(self._records.values())
+        else:
+            self._write(list(self._records))
+
+
+def _csv_line(cells: Sequence[str]) -> bytes:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerow(cells)
+    return text.getvalue().encode("utf-8", "surrogateescape")
+
+
+def _time_of_end(end: int | None) -> int:
+    return _NO_END if end is None else end

@@ -1,0 +1,299 @@
+"""`mtlmon query` on pipes and files that go on, with late rows and checkpoints."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from mtlmon import query
+from tests.cli.process import Live, mtlmon, wait_until
+from tests.cli.test_lateness_kills import kill_after
+from tests.reference.revisions import Folded
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+RULES = """\
+unit s
+relation limits   = table "limits.csv" valid [from, to) key k
+relation recent   = rows valid 20 group k select count() as n, sum(v) as total
+relation sessions = rows valid until kind = "close" per k where kind = "open" select k as k
+relation over     = rows select k as k, v as v join limits on true where k = limits_k and v > most
+                    select k as k, v as v, most as most
+"""
+NAMES = ("recent", "sessions", "over")
+HEADER = "ts,k,kind,v\n"
+
+
+@pytest.fixture
+def rules(tmp_path: Path) -> str:
+    (tmp_path / "limits.csv").write_text("k,from,to,most\na,0,100,3\na,100,,5\nb,50,,2\n")
+    path = tmp_path / "rules.mtl"
+    path.write_text(RULES)
+    return str(path)
+
+
+def rows_of(seed: int, count: int = 300) -> list[tuple[int, str]]:
+    """Rows in the order of time, as lines of CSV."""
+    source = random.Random(seed)
+    now, rows = 3, []
+    for _ in range(count):
+        now += source.randrange(3)
+        kind = source.choice(["open", "close", "other"])
+        rows.append((now, f"{now},{source.choice('abc')},{kind},{source.randrange(9)}\n"))
+    return rows
+
+
+def late_rows(rows: list[tuple[int, str]], lateness: int, seed: int) -> list[tuple[int, str]]:
+    """The same, of which some come later, but not too late."""
+    source = random.Random(seed)
+    return sorted(rows, key=lambda row: row[0] + source.choice([0, 0, source.randrange(lateness)]))
+
+
+def text_of(rows: Iterable[tuple[int, str]]) -> str:
+    return HEADER + "".join(line for _, line in rows)
+
+
+def in_order(path: Path, rules: str, name: str, rows: list[tuple[int, str]]) -> list[str]:
+    """What a query of the whole log writes, in the order of ends."""
+    path.write_text(text_of(sorted(rows, key=lambda row: row[0])))
+    done = mtlmon("query", rules, name, str(path))
+    assert (done.status, done.errors) == (0, "")
+    lines = done.output.splitlines()
+    return sorted(lines, key=lambda line: json.loads(line)["end"] or 2**63)
+
+
+def folded(lines: Iterable[str]) -> list[Any]:
+    """The records after all revisions."""
+    known = Folded()
+    revision, final = 0, 0
+    for line in lines:
+        row = json.loads(line)
+        changes = {word: row.pop(word) for word in ("op", "revision", "final", "old_end")}
+        start, end = row.pop("start"), row.pop("end")
+        assert changes["revision"] >= revision
+        for one in (end, changes["old_end"]):
+            # what was final before this batch does not change
+            assert one is None or changes["revision"] == revision or one >= final
+        if changes["revision"] > revision:
+            revision, final = changes["revision"], changes["final"] or 0
+        known.take([(changes["op"], (start, end, tuple(row.values())), changes["old_end"])])
+    return known.records()
+
+
+def bag(lines: Iterable[str]) -> list[Any]:
+    rows = map(json.loads, lines)
+    return sorted(
+        ((row.pop("start"), row.pop("end"), tuple(row.values())) for row in rows), key=str
+    )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_records_of_a_pipe_are_those_of_the_log(name: str, rules: str, tmp_path: Path) -> None:
+    rows = rows_of(1)
+    wanted = in_order(tmp_path / "log.csv", rules, name, rows)
+    piped = mtlmon("query", rules, name, "-", log=text_of(rows))
+    assert (piped.status, piped.errors) == (0, "")
+    assert piped.output.splitlines() == wanted
+    late = tmp_path / "late.csv"
+    waited = mtlmon(
+        *("query", "--wait", "10", "--late", str(late), "--output-format", "csv", rules, name, "-"),
+        log=text_of([*late_rows(rows, 10, 2), (0, "1,a,open,1\n")]),
+    )
+    assert waited.errors == f"mtlmon: 1 row came too late to be checked (see {late})\n"
+    assert late.read_text() == f"{HEADER}1,a,open,1\n"
+    assert len(waited.output.splitlines()) == 1 + len(wanted)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_revisions_lead_to_the_records_of_the_log(name: str, rules: str, tmp_path: Path) -> None:
+    rows = rows_of(3)
+    log = tmp_path / "late.csv"
+    log.write_text(text_of(late_rows(rows, 15, 4)))
+    wanted = in_order(tmp_path / "log.csv", rules, name, rows)
+    output = tmp_path / "out.jsonl"
+    with Live("query", "--lateness", "15", "-o", str(output), rules, name, "-") as live:
+        lines = log.read_text().splitlines(keepends=True)
+        for first in range(0, len(lines), 60):
+            live.send("".join(lines[first : first + 60]))
+            live.wait_until_read()
+        assert live.end().status == 0
+    found = output.read_text().splitlines()
+    assert {json.loads(line)["op"] for line in found} > {"insert"}
+    assert folded(found) == bag(wanted)
+    assert mtlmon("latest", str(output)).output.splitlines() == wanted
+    strong = ["--lateness", "15", "--consistency", "strong"]
+    assert mtlmon("query", *strong, rules, name, str(log)).output.splitlines() == wanted
+    table = tmp_path / "out.parquet"
+    as_table = ["--lateness", "15", "--output-format", "parquet", "-o", str(table)]
+    assert mtlmon("query", *as_table, rules, name, str(log)).status == 0
+    assert len(pq.read_table(table)) == len(wanted)
+    in_csv = mtlmon("query", "--lateness", "15", "--output-format", "csv", rules, name, str(log))
+    latest = mtlmon("latest", "--format", "csv", log=in_csv.output).output.splitlines()
+    assert len(latest) == 1 + len(wanted)
+
+
+def test_rows_are_taken_back(rules: str, tmp_path: Path) -> None:
+    """Before or after they come; and rows are replaced."""
+    text = (
+        "ts,k,kind,v,op,id\n10,a,open,1,+,1\n12,a,close,1,+,2\n5,b,open,1,-,3\n5,b,open,1,+,3\n"
+        "12,a,close,1,-,2\n14,a,close,1,+,4\n13,a,close,1,+,4\n9,c,open,1,-,7\n90,c,open,1,+,8\n"
+    )
+    options = ["--op", "op", "--id", "id", "--lateness", "20"]
+    done = mtlmon("query", *options, rules, "sessions", "-", log=text)
+    assert done.errors == "mtlmon: 1 retraction found no row\n"
+    assert folded(done.output.splitlines()) == [(10, 13, ("a",)), (90, None, ("c",))]
+    stopped = mtlmon("query", *options, "--on-error", "stop", rules, "sessions", "-", log=text)
+    assert stopped.status == 0
+
+
+def test_records_come_while_the_pipe_is_open(rules: str) -> None:
+    with Live("query", rules, "sessions", "-") as live:
+        live.send(f"{HEADER}1,a,open,1\n2,b,open,1\n5,b,close,1\n")
+        assert live.read_line(0.3) is None
+        live.send("6,c,open,1\n")
+        assert live.read_line() == '{"start":2,"end":5,"k":"b"}'
+        ended = live.end()
+    assert ended.output.splitlines() == [
+        '{"start":1,"end":null,"k":"a"}',
+        '{"start":6,"end":null,"k":"c"}',
+    ]
+    with Live("query", "--lateness", "0", rules, "sessions", "-") as live:
+        live.send(f"{HEADER}1,a,open,1\n")
+        assert (live.read_line() or "").startswith('{"start":1,"end":null,"k":"a","op":"insert"')
+        live.send("5,a,close,1\n")
+        line = live.read_line() or ""
+        assert line.startswith('{"start":1,"end":5,"k":"a","op":"update"')
+        assert line.endswith('"old_end":null}')
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_time_passes_while_the_pipe_is_silent(waits: bool, rules: str) -> None:
+    """A window ends although no row comes."""
+    now = int(time.time())
+    options = ["--idle", "1s", "--time-unit", "s", *(["--wait", "1s"] if waits else [])]
+    with Live("query", *options, rules, "recent", "-") as live:
+        live.send(f"{HEADER}{now - 19},a,open,1\n")
+        wanted = {"start": now - 19, "end": now + 1, "k": "a", "n": 1, "total": 1}
+        assert json.loads(live.read_line() or "") == wanted
+        assert time.time() >= now + 2
+
+
+@pytest.mark.parametrize("options", [[], ["--lateness", "15"], ["--wait", "15"]])
+@pytest.mark.parametrize("name", ["recent", "sessions"])
+def test_kills(options: list[str], name: str, rules: str, tmp_path: Path) -> None:
+    rows = rows_of(5, 900)
+    come = late_rows(rows, 15, 6) if options else rows
+    wanted = in_order(tmp_path / "log.csv", rules, name, rows)
+    output, checkpoint = tmp_path / "out.jsonl", tmp_path / "checkpoint"
+    arguments = ["--resume", "--checkpoint", str(checkpoint), "--checkpoint-every", "0.05s"]
+    arguments = ["query", *arguments, *options, "-o", str(output), rules, name, "-"]
+    text = text_of(come).encode()
+    written = 0
+    for share in (0.3, 0.6):
+        cut = text.index(b"\n", int(share * len(text))) + 3
+        written = kill_after(arguments, text[:cut], checkpoint, written)
+    done = mtlmon(*arguments, log=text)
+    assert (done.status, done.errors) == (0, "")
+    lines = output.read_text().splitlines()
+    if options[:1] == ["--lateness"]:
+        assert folded(lines) == bag(wanted)
+    else:
+        assert lines == wanted
+    other = [*arguments[:-3], rules, "over", "-"]
+    again = mtlmon(*other, log=text)
+    assert "it was made for another relation" in again.errors
+
+
+def test_a_followed_file(rules: str, tmp_path: Path) -> None:
+    log = tmp_path / "log.csv"
+    log.write_text(f"{HEADER}1,a,open,1\n")
+    with Live("query", "--follow", str(log), rules, "sessions") as live:
+        with log.open("a") as file:
+            file.write("5,a,close,1\n6,b,open,1\n")
+        assert live.read_line() == '{"start":1,"end":5,"k":"a"}'
+        live.process.send_signal(signal.SIGINT)
+        assert live.read_line() == '{"start":6,"end":null,"k":"b"}'
+        wait_until(lambda: live.process.poll() is not None)
+    ended = live.process.returncode
+    assert ended == 0
+
+
+def test_programs(rules: str, tmp_path: Path) -> None:
+    table = pa.table({"ts": [1, 2, 5, 4], "k": ["a", "b", "a", "b"], "kind": ["o", "o", "c", "c"]})
+    text = 'relation r = rows valid until kind = "c" per k where kind = "o" select k as k'
+    found = query(text, "r", table, lateness=3, resolution="s")
+    assert [record["op"] for record in found] == ["insert", "insert"]
+    found = query(text, "r", table, wait=3, resolution="s")
+    assert found.to_pylist() == [
+        {"start": 2, "end": 4, "k": "b"},
+        {"start": 1, "end": 5, "k": "a"},
+    ]
+    assert found.num_rows == 2
+    output = tmp_path / "out.csv"
+    written = query(text, "r", table, wait=3, output=output, output_format="csv", resolution="s")
+    assert written.finish().status == 0
+    assert output.read_text() == 'start,end,k\n2,4,"b"\n1,5,"a"\n'
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["recent", "-"], "relations read tables, but the log is read as text"),
+        (["whole", "-"], "not known before a pipe is read"),
+        (["late", "-"], "relation late is evaluated while the log is read: "),
+        (["--op", "op", "recent", "-"], "--op is about corrections of rows: say how late"),
+        (["--sort", "--lateness", "5", "recent", "-"], "--sort"),
+        (
+            ["--checkpoint", "x", "recent", "-"],
+            "--checkpoint needs a file for the verdicts: add -o",
+        ),
+        (["--follow", "x.csv", "recent", "y.csv"], "--follow names the log: leave out y.csv"),
+    ],
+)
+def test_errors(arguments: list[str], message: str, rules: str, tmp_path: Path) -> None:
+    (tmp_path / "rules.mtl").write_text(
+        f"{RULES}relation whole = rows valid 5\nrelation late = recent valid 5\n"
+    )
+    *options, name, log = arguments
+    done = mtlmon(
+        "query", *options, rules, name, log, log=f"{HEADER}1,a,open,1\n" if name != "recent" else ""
+    )
+    assert done.status == 2
+    assert message in done.errors
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"start":1}', "1:1: a revision of a record has a column end"),
+        ("5:0 true", "1:1: this is no JSON object"),
+        (
+            '{"start":1,"end":2,"op":"delete","revision":1,"final":null,"old_end":null}',
+            "1:1: there is no such record that could change",
+        ),
+        (
+            '{"start":"x","end":2,"op":"insert","revision":1,"final":null,"old_end":null}',
+            'start is a time-stamp, not "x"',
+        ),
+        (
+            '{"start":1,"end":2,"op":"put","revision":1,"final":null,"old_end":null}',
+            "op is insert, update or delete, not put",
+        ),
+    ],
+)
+def test_errors_in_revisions(line: str, message: str) -> None:
+    done = mtlmon("latest", "--format", "jsonl", log=f"{line}\n")
+    assert done.status == 2
+    assert message in done.errors
