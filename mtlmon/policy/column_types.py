@@ -311,7 +311,15 @@ class _Finder:
 
     def interval(self, relation: DeclaredRelation) -> _Columns:
         """Take in a relation over validity intervals, and return its columns."""
-        from mtlmon.policy.validity.declared import Combine, Group, Named, Select, TableOf
+        from mtlmon.policy.validity.declared import (
+            Combine,
+            Group,
+            Named,
+            Select,
+            TableOf,
+            ValidTo,
+            ValidUntil,
+        )
 
         source = relation.source
         if isinstance(source, Named):
@@ -337,9 +345,24 @@ class _Finder:
                     found = both if step.word == "join" else found
                 else:
                     self.united.append((found, other))
+            elif isinstance(step, ValidTo):
+                self.own_end(step.end, found)
+            elif isinstance(step, ValidUntil) and self.is_declared_time(step.condition):
+                self.own_end(step.condition, found)
             else:
                 self.condition(getattr(step, "condition", None), found)
         return found
+
+    def own_end(self, end: Expression, names: _Columns) -> None:
+        """Take in the column with the ends of records: time-stamps, unless it is declared."""
+        slot = self.expression(end, names)
+        if end.name not in self.file.column_types:
+            self.slots.add(slot, NUMBER)
+
+    def is_declared_time(self, condition: Expression) -> bool:
+        """Whether a condition is a column that is declared to be a time or a time-stamp."""
+        is_column = condition.operator in ops.COLUMNS
+        return is_column and self.file.column_types.get(condition.name) in ("int", "time")
 
     def unite(self) -> None:
         """Let the columns of united relations be the same, as far as anything uses them."""

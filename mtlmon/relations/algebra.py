@@ -52,10 +52,14 @@ class Select:
 
 @dataclass(frozen=True, slots=True)
 class ValidFor:
-    """Each record is valid for some time from its start on, whatever its end was."""
+    """Each record is valid for some time from its start on, whatever its end was.
+
+    Attributes:
+        length: how long; None for ever.
+    """
 
     of: Node
-    length: int
+    length: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +68,20 @@ class ValidUntilNext:
 
     of: Node
     length: int
+
+
+@dataclass(frozen=True, slots=True)
+class ValidTo:
+    """Each record is valid up to a time that it has itself, and for ever where that is null.
+
+    A record whose end is not behind its start is valid at no time.
+
+    Attributes:
+        end: a time-stamp, or a time.
+    """
+
+    of: Node
+    end: Predicate
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +236,16 @@ class Split:
 
 
 Unary: TypeAlias = (
-    Where | Select | ValidFor | ValidUntilNext | ValidUntil | Group | Distinct | Coalesce | Split
+    Where
+    | Select
+    | ValidFor
+    | ValidUntilNext
+    | ValidTo
+    | ValidUntil
+    | Group
+    | Distinct
+    | Coalesce
+    | Split
 )
 Binary: TypeAlias = Join | Semijoin | Union | UnionMax | Minus | MinusAll | Intersect
 Node: TypeAlias = Source | Unary | Binary

@@ -17,6 +17,7 @@ from mtlmon.relations.algebra import (
     Union,
     UnionMax,
     ValidFor,
+    ValidTo,
     ValidUntil,
     ValidUntilNext,
     operands,
@@ -166,7 +167,7 @@ def _numbers(
     more: int,
 ) -> Numbers | None:
     """As for `KeptChanges.within`."""
-    if isinstance(node, Source | ValidFor | ValidUntilNext | ValidUntil):
+    if isinstance(node, Source | ValidFor | ValidUntilNext | ValidTo | ValidUntil):
         count, spans = _extent(node, tables)
         at_once = [rows(span) for span in spans]
         of_time = rows(0)
@@ -231,7 +232,7 @@ def said_records(node: Node, tables: Mapping[str, int]) -> SaidRecords:
     reason = next((one.reason for one in of if one.reason), "")
     if isinstance(node, ValidFor | ValidUntilNext):
         spans = tuple(node.length for _ in spans)
-    elif isinstance(node, ValidUntil):
+    elif isinstance(node, ValidTo | ValidUntil):
         spans = tuple(None for _ in spans)
     elif isinstance(node, Group | Minus | Intersect | UnionMax):
         # another record can begin where one begins, and where it ends
@@ -242,7 +243,7 @@ def said_records(node: Node, tables: Mapping[str, int]) -> SaidRecords:
 def _operator(node: Node, tables: Mapping[str, int]) -> str:
     if isinstance(node, Source):
         return "table" if node.name in tables else "rows"
-    if isinstance(node, ValidFor | ValidUntilNext):
+    if isinstance(node, ValidFor | ValidUntilNext | ValidTo):
         return "valid"
     return "valid until" if isinstance(node, ValidUntil) else type(node).__name__.lower()
 
@@ -255,6 +256,6 @@ def _extent(node: Node, tables: Mapping[str, int]) -> tuple[int, tuple[int | Non
     of_rows = tuple(span for some in spans for span in some)
     if isinstance(node, ValidFor | ValidUntilNext):
         of_rows = tuple(node.length for _ in of_rows)
-    elif isinstance(node, ValidUntil):
+    elif isinstance(node, ValidTo | ValidUntil):
         of_rows = tuple(None for _ in of_rows)
     return (sum(counts) if isinstance(node, Union) else counts[0]), of_rows

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from mtlmon.errors import MtlmonError, PolicyError
 from mtlmon.policy.predicates import expression as expressions
+from mtlmon.policy.predicates.operators import COLUMNS
+from mtlmon.policy.predicates.printer import column_text
 from mtlmon.policy.validity.declared import Coalesce as DeclaredCoalesce
 from mtlmon.policy.validity.declared import (
     Combine,
@@ -18,13 +20,14 @@ from mtlmon.policy.validity.declared import (
     Split,
     TableOf,
     ValidFor,
+    ValidTo,
     ValidUntil,
     ValidUntilNext,
     Where,
     reads_rows,
 )
 from mtlmon.relations import algebra
-from mtlmon.relations.typing import Types
+from mtlmon.relations.typing import Types, kind_in
 from mtlmon.syntax.report import formula_error
 
 if TYPE_CHECKING:
@@ -78,6 +81,7 @@ class Plans:
     ) -> None:
         self._file = file
         self._types = Types(schemas, environment)
+        self._environment = environment
         self._nodes: dict[str, Node] = {}
 
     def of(self, name: str) -> Node:
@@ -139,11 +143,19 @@ class Plans:
             )
             return algebra.Group(of, step.keys, values)
         if isinstance(step, ValidFor):
-            return algebra.ValidFor(of, _units(step.length))
+            return algebra.ValidFor(of, None if step.length is None else _units(step.length))
+        if isinstance(step, ValidTo):
+            self._require_start(relation, step)
+            return algebra.ValidTo(of, of_relation(step.end))
         if isinstance(step, ValidUntilNext):
             return algebra.ValidUntilNext(of, _units(step.length))
         if isinstance(step, ValidUntil):
-            return algebra.ValidUntil(of, of_relation(step.condition), step.per)
+            condition = of_relation(step.condition)
+            if step.condition.operator in COLUMNS and not step.per:
+                kind = kind_in(self._types.of(of), condition, self._environment)
+                if kind.name in {"integer", "time"}:
+                    return algebra.ValidTo(of, condition)
+            return algebra.ValidUntil(of, condition, step.per)
         if isinstance(step, Distinct):
             return algebra.Distinct(of)
         if isinstance(step, DeclaredCoalesce):
@@ -157,6 +169,19 @@ class Plans:
         if step.word == "join":
             return algebra.Join(of, other, condition, names)
         return algebra.Semijoin(of, other, condition, names)
+
+    def _require_start(self, relation: DeclaredRelation, step: ValidTo) -> None:
+        """Require that records begin at the times of their rows."""
+        time = self._environment.time
+        if time is not None and step.start != time:
+            raise formula_error(
+                self._file.text,
+                step.place,
+                f"relation {relation.name}: a row's record begins at its time, which is {time}",
+                source=self._file.source,
+                hint=f"write valid [{column_text(time)}, {step.end})",
+                kind=PolicyError,
+            )
 
     def _names(self, left: Node, step: Combine) -> tuple[str, ...]:
         """What the columns of a joined relation are called."""
@@ -315,6 +340,8 @@ def _mentioned(step: Step) -> Iterator[str]:
     if isinstance(step, Where | ValidUntil) or (isinstance(step, Combine) and step.condition):
         assert step.condition is not None
         yield from expressions.columns(step.condition)
+    if isinstance(step, ValidTo):
+        yield from expressions.columns(step.end)
     if isinstance(step, ValidUntil):
         yield from step.per
     if isinstance(step, Select):

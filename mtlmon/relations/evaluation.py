@@ -23,6 +23,7 @@ from mtlmon.relations.algebra import (
     Union,
     UnionMax,
     ValidFor,
+    ValidTo,
     ValidUntil,
     ValidUntilNext,
     Where,
@@ -37,7 +38,7 @@ from mtlmon.relations.records import records_of, table_of
 from mtlmon.relations.rowwise import selected, united, where
 from mtlmon.relations.rules import optimized
 from mtlmon.relations.typing import Types
-from mtlmon.relations.validity import split, valid_for, valid_until, valid_until_next
+from mtlmon.relations.validity import split, valid_for, valid_to, valid_until, valid_until_next
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -200,6 +201,8 @@ def apply(
         return selected(first, dict(node.values), schema, environment)
     if isinstance(node, ValidFor):
         return valid_for(first, node.length)
+    if isinstance(node, ValidTo):
+        return valid_to(first, node.end, environment)
     if isinstance(node, ValidUntilNext):
         return valid_until_next(first, node.length)
     if isinstance(node, ValidUntil):

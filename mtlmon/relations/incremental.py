@@ -26,6 +26,7 @@ from mtlmon.relations.algebra import (
     Split,
     Union,
     ValidFor,
+    ValidTo,
     ValidUntil,
     ValidUntilNext,
     Where,
@@ -59,8 +60,8 @@ if TYPE_CHECKING:
 
 _HASH_BYTES = 32
 # Operators that look at the times of records, and not only at snapshots.
-_OF_TIMES = ValidFor | ValidUntilNext | ValidUntil | Split
-_OF_RECORDS = Where | Select | Union | ValidFor | ValidUntilNext | ValidUntil
+_OF_TIMES = ValidFor | ValidUntilNext | ValidTo | ValidUntil | Split
+_OF_RECORDS = Where | Select | Union | ValidFor | ValidUntilNext | ValidTo | ValidUntil
 
 
 class QueryState(NamedTuple):

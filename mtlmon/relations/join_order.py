@@ -24,6 +24,7 @@ from mtlmon.relations.algebra import (
     Union,
     UnionMax,
     ValidFor,
+    ValidTo,
     ValidUntil,
     ValidUntilNext,
     Where,
@@ -113,7 +114,10 @@ class Statistics:
         if node not in self._lengths:
             of = [self.length(operand) for operand in operands(node)]
             self._lengths[node] = min(of)
-            if isinstance(node, ValidFor | ValidUntilNext):
+            if isinstance(node, ValidTo) or (isinstance(node, ValidFor) and node.length is None):
+                self._lengths[node] = self.span
+            elif isinstance(node, ValidFor | ValidUntilNext):
+                assert node.length is not None
                 self._lengths[node] = min(self.span, float(node.length))
             elif isinstance(node, ValidUntil):
                 kinds = self._product(node.of, node.per)

@@ -20,6 +20,7 @@ from mtlmon.relations.algebra import (
     Union,
     UnionMax,
     ValidFor,
+    ValidTo,
     ValidUntil,
     ValidUntilNext,
     Where,
@@ -80,7 +81,9 @@ def _line(node: Node, unit: str | None) -> str:
     if isinstance(node, Select):
         return f"select {_selected((str(value), name) for name, value in node.values)}"
     if isinstance(node, ValidFor):
-        return f"valid {period_text(node.length, unit)}"
+        return f"valid {'for ever' if node.length is None else period_text(node.length, unit)}"
+    if isinstance(node, ValidTo):
+        return f"valid until {node.end}"
     if isinstance(node, ValidUntilNext):
         return f"valid until next {period_text(node.length, unit)}"
     if isinstance(node, ValidUntil):

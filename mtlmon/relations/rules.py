@@ -28,6 +28,7 @@ from mtlmon.relations.algebra import (
     Union,
     UnionMax,
     ValidFor,
+    ValidTo,
     ValidUntil,
     ValidUntilNext,
     Where,
@@ -83,7 +84,8 @@ def where_below_valid(node: Node, types: Types) -> Node | None:
     """`where` looks at no times, so it can come before they change."""
     if not isinstance(node, Where):
         return None
-    if not isinstance(node.of, ValidFor | ValidUntilNext | Split | Coalesce | Distinct):
+    kinds = ValidFor | ValidUntilNext | ValidTo | Split | Coalesce | Distinct
+    if not isinstance(node.of, kinds):
         return None
     return replace(node.of, of=Where(node.of.of, node.condition))
 

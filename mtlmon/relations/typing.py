@@ -19,6 +19,7 @@ from mtlmon.relations.algebra import (
     Select,
     Semijoin,
     Source,
+    ValidTo,
     ValidUntil,
     Where,
     nodes,
@@ -95,6 +96,14 @@ def _schema(node: Node, of: list[pa.Schema], environment: Environment) -> pa.Sch
         both = _named([*_items(of[0]), *zip(node.names, of[1].types, strict=True)])
         kind_in(both, node.on, environment, wanted=kinds.BOOLEAN)
         return both if isinstance(node, Join) else of[0]
+    if isinstance(node, ValidTo):
+        kind = kind_in(of[0], node.end, environment)
+        if kind.name not in {"integer", "time", "null"}:
+            raise MtlmonError(
+                f"the end of a record is a time-stamp or a time, but {node.end} is {kind.words}: "
+                f"declare the column, as in column {node.end}: time"
+            )
+        return of[0]
     if isinstance(node, Where | ValidUntil):
         kind_in(of[0], node.condition, environment, wanted=kinds.BOOLEAN)
         for name in node.per if isinstance(node, ValidUntil) else ():

@@ -6,11 +6,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
 
 from mtlmon.errors import LimitError, MtlmonError
+from mtlmon.policy.predicates.kinds import kind_of
 from mtlmon.relations.numbering import numbered
 from mtlmon.relations.records import NO_END, Records
-from mtlmon.relations.rowwise import is_true
+from mtlmon.relations.rowwise import computed, is_true
+from mtlmon.syntax.bounds import UNITS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,8 +26,10 @@ if TYPE_CHECKING:
 _MOST_PIECES = 2**31
 
 
-def valid_for(records: Records, length: int) -> Records:
+def valid_for(records: Records, length: int | None) -> Records:
     """Let each record be valid for some time; beyond the range of times, it has no end."""
+    if length is None:
+        return _ending(records, np.full(len(records), NO_END))
     if len(records) and records.starts.max() > NO_END - length:
         return _ending(records, _later(records.starts, length))
     return _ending(records, records.starts + length)
@@ -33,6 +38,42 @@ def valid_for(records: Records, length: int) -> Records:
 def valid_until_next(records: Records, length: int) -> Records:
     """Let each record be valid until the next multiple of a length."""
     return _ending(records, _later(records.starts, length - records.starts % length))
+
+
+def valid_to(records: Records, end: Predicate, environment: Environment) -> Records:
+    """Let each record be valid up to a time that it has itself.
+
+    Raises:
+        MtlmonError: the unit of time-stamps is not known, or a time is out of their range.
+    """
+    found = computed(records, {"": end}, environment)[""]
+    kind = kind_of(found.type)
+    if kind.name == "null":
+        return _ending(records, np.full(len(records), NO_END))
+    own: int | None = kind.unit
+    if kind.name != "time":
+        # whole numbers are as in the time column
+        written = environment.time_unit
+        own = None if written is None else UNITS[written]
+    elif environment.unit is None:
+        raise MtlmonError(f"{end} is a time: say in which unit time-stamps are, as in `unit s`")
+    is_null = found.is_null().to_numpy(zero_copy_only=False)
+    integers = found.view(pa.int32()) if pa.types.is_date32(found.type) else found.view(pa.int64())
+    ends = integers.fill_null(0).to_numpy().astype(np.int64)
+    if own is not None and environment.unit is not None:
+        ends = _in_unit(ends, own, UNITS[environment.unit], str(end))
+    ends = np.where(is_null, NO_END, ends)
+    return _ending(records, ends).kept(ends > records.starts)
+
+
+def _in_unit(times: NDArray[np.int64], own: int, wanted: int, name: str) -> NDArray[np.int64]:
+    """Times in another unit, both in nanoseconds, rounded down."""
+    if own <= wanted:
+        return times // (wanted // own)
+    factor = own // wanted
+    if len(times) and max(abs(int(times.min())), abs(int(times.max()))) > NO_END // factor:
+        raise MtlmonError(f"an end of {name} is out of the range of time-stamps")
+    return times * factor
 
 
 def valid_until(

@@ -158,6 +158,23 @@ def test_rows_are_taken_back(rules: str, tmp_path: Path) -> None:
     assert stopped.status == 0
 
 
+def test_ends_are_moved(tmp_path: Path) -> None:
+    """A row with a known id replaces the row, so that its record ends earlier."""
+    path = tmp_path / "rules.mtl"
+    path.write_text("unit s\nrelation r = rows valid [ts, till) select k as k\n")
+    with Live("query", "--lateness", "20", "--id", "id", str(path), "r", "-") as live:
+        live.send("ts,till,k,id\n1,50,a,1\n")
+        assert (live.read_line() or "").startswith('{"start":1,"end":50,"k":"a","op":"insert"')
+        live.send("1,30,a,1\n")
+        line = live.read_line() or ""
+        assert line.startswith('{"start":1,"end":30,"k":"a","op":"update"')
+        assert line.endswith('"old_end":50}')
+        live.send("1,,a,1\n2,9,b,2\n1,20,a,1\n")
+        lines = [live.read_line() or "" for _ in range(2)]
+    assert [json.loads(line)["op"] for line in lines] == ["update", "insert"]
+    assert [json.loads(line)["end"] for line in lines] == [20, 9]
+
+
 def test_records_come_while_the_pipe_is_open(rules: str) -> None:
     with Live("query", rules, "sessions", "-") as live:
         live.send(f"{HEADER}1,a,open,1\n2,b,open,1\n5,b,close,1\n")

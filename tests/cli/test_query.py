@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -183,3 +183,62 @@ def test_plans_are_explained(tmp_path: Path) -> None:
     shown = mtlmon("check-policy", str(rules), log).output
     indented = _PLANS.removeprefix("relation ").replace("\n", "\n  ").rstrip(" ")
     assert f"Plans of relations (see mtlmon query --explain)\n  {indented}" in shown
+
+
+@pytest.mark.parametrize(
+    ("rules", "log", "wanted"),
+    [
+        # time-stamps, or none for ever; a record that ends before it begins is not there
+        ("rows valid [ts, till)", "ts,till,k\n1,5,a\n2,,b\n3,3,c\n", [(1, 5, "a"), (2, None, "b")]),
+        ("rows valid for ever", "ts,k\n4,a\n", [(4, None, "a")]),
+        # in the unit of the column of times, rounded down
+        ("rows valid [ts, till)", "ts,till,k\n1000,5999,a\n", [(1, 5, "a")]),
+        # times of the calendar, if the column is declared
+        (
+            "rows valid [ts, till)\ncolumn till: time",
+            "ts,till,k\n2024-01-01T00:00:00Z,2024-01-01T00:01:00Z,a\n",
+            [(1704067200, 1704067260, "a")],
+        ),
+        ("rows valid until till\ncolumn till: int", "ts,till,k\n1,5,a\n", [(1, 5, "a")]),
+        # a column of Booleans is a condition, as ever
+        (
+            "rows valid until till",
+            "ts,till,k\n1,false,a\n7,true,b\n",
+            [(1, 7, "a"), (7, None, "b")],
+        ),
+    ],
+)
+def test_records_have_ends_of_their_own(
+    rules: str, log: str, wanted: list[Any], tmp_path: Path
+) -> None:
+    relation, _, more = rules.partition("\n")
+    path = tmp_path / "rules.mtl"
+    path.write_text(f"unit s\n{more}\nrelation r = {relation} select k as k\n")
+    (tmp_path / "log.csv").write_text(log)
+    unit = ["--time-unit", "ms"] if "1000" in log else []
+    done = mtlmon("query", *unit, str(path), "r", str(tmp_path / "log.csv"))
+    assert done.errors == ""
+    found = [tuple(json.loads(line).values()) for line in done.output.splitlines()]
+    assert found == wanted
+    piped = mtlmon("query", *unit, "--lateness", "9", str(path), "r", "-", log=log)
+    told = [tuple(json.loads(line).values())[:3] for line in piped.output.splitlines()]
+    assert sorted(told) == sorted(wanted)
+
+
+@pytest.mark.parametrize(
+    ("steps", "message"),
+    [
+        ("valid [since, till)", "a row's record begins at its time, which is ts"),
+        ("valid [ts, k)", "the end of a record is a time-stamp or a time, but k is a text"),
+        ("valid [ts, none)", "there is no column"),
+        ("valid for now", "expected ever"),
+        ("valid [ts till)", "expected ','"),
+    ],
+)
+def test_errors_in_ends(steps: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "rules.mtl"
+    path.write_text(f"unit s\ncolumn k: text\nrelation r = rows {steps} select k as k\n")
+    (tmp_path / "log.csv").write_text("ts,till,k\n1,5,a\n")
+    done = mtlmon("query", str(path), "r", str(tmp_path / "log.csv"))
+    assert done.status == 2
+    assert message in done.errors

@@ -121,7 +121,10 @@ def apply(node: a.Node, of: Sequence[Relation]) -> Relation:
         )
         return Relation(tuple(name for name, _ in node.values), tuple(rows))
     if isinstance(node, a.ValidFor):
-        return ending(of[0], lambda one: one.start + node.length)
+        return ending(of[0], lambda one: inf if node.length is None else one.start + node.length)
+    if isinstance(node, a.ValidTo):
+        ended = ending(of[0], lambda one: own_end(node, names, one))
+        return Relation(names, tuple(one for one in ended.records if one.start < one.end))
     if isinstance(node, a.ValidUntilNext):
         return ending(
             of[0],
@@ -142,6 +145,12 @@ def apply(node: a.Node, of: Sequence[Relation]) -> Relation:
     if isinstance(node, a.Semijoin):
         return semijoined(node, *of)
     return of_snapshots(node, of)
+
+
+def own_end(node: a.ValidTo, names: Sequence[str], record: Record) -> float:
+    """The end that a record has in a column."""
+    found = value(node.end, names, record.row)
+    return inf if found is None else found
 
 
 def of_snapshots(node: a.Node, of: Sequence[Relation]) -> Relation:

@@ -58,7 +58,8 @@ def _of_full(of: st.SearchStrategy[a.Node]) -> st.SearchStrategy[a.Node]:
     return st.one_of(
         st.builds(a.Where, of, condition),
         st.builds(a.Select, of, st.just((("k", predicate("k + 1")), *swapped[1:]))),
-        st.builds(a.ValidFor, of, length),
+        st.builds(a.ValidFor, of, st.one_of(length, st.none())),
+        st.builds(a.ValidTo, of, st.just(predicate("k"))),
         st.builds(a.ValidUntilNext, of, length),
         st.builds(a.ValidUntil, of, condition, per),
         st.builds(a.Distinct, of),

@@ -169,6 +169,16 @@ def _valid(draw: Draw, of: Declared, known: list[Declared]) -> Declared:
     if draw(st.booleans()):
         node = a.ValidUntilNext(of.node, length)
         return _with(of, f"valid until next {length}", node, of.built.valid(until_next=length))
+    if draw(st.booleans()):
+        of_times = [column.name for column in of.columns if column.type == "int"]
+        if not of_times or draw(st.booleans()):
+            step = "valid for ever"
+            return _with(of, step, a.ValidFor(of.node, None), of.built.valid(for_ever=True))
+        end = draw(st.sampled_from(of_times))
+        step = f"valid [ts, {end})"
+        return _with(
+            of, step, a.ValidTo(of.node, predicate(end)), of.built.valid(interval=("ts", end))
+        )
     text = condition(draw, of.columns)
     per = draw(st.lists(st.sampled_from(of.columns), max_size=2, unique=True))
     names = tuple(column.name for column in per)

@@ -102,20 +102,28 @@ class Relation:
         until: Condition | None = None,
         per: Columns = (),
         until_next: Length | None = None,
+        interval: tuple[str, str] | None = None,
+        for_ever: bool = False,
     ) -> Relation:
         """Let records be valid for some time from their start.
 
         Args:
             length: how long: `valid 15m`.
-            until: up to a later record for which a condition is true: `valid until CONDITION`.
+            until: up to a later record for which a condition is true, or a column with the time of
+                the end: `valid until CONDITION`, `valid until COLUMN`.
             per: columns in which that record has the same values.
             until_next: up to the next multiple of a length: `valid until next 1h`.
+            interval: the columns with the time of the row and the end: `valid [ts, expires)`.
+            for_ever: whether they have no end: `valid for ever`.
 
         Raises:
-            MtlmonError: not exactly one of the three is given, or `per` without `until`.
+            MtlmonError: not exactly one of the five is given, or `per` without `until`.
         """
-        if sum(one is not None for one in (length, until, until_next)) != 1:
-            raise MtlmonError("valid takes either a length, or until=, or until_next=")
+        given = sum(one is not None for one in (length, until, until_next, interval))
+        if given + for_ever != 1:
+            raise MtlmonError(
+                "valid takes either a length, or until=, until_next=, interval= or for_ever=True"
+            )
         if per and until is None:
             raise MtlmonError("per= says which records end those of until=, which is missing")
         if until is not None:
@@ -123,6 +131,11 @@ class Relation:
             return self._with(f"valid until {_text(until)}{' per ' if by else ''}{by}")
         if until_next is not None:
             return self._with(f"valid until next {_length(until_next)}")
+        if interval is not None:
+            start, end = map(column_text, interval)
+            return self._with(f"valid [{start}, {end})")
+        if for_ever:
+            return self._with("valid for ever")
         assert length is not None
         return self._with(f"valid {_length(length)}")
 

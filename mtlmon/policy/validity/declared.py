@@ -32,6 +32,7 @@ __all__ = [
     "Step",
     "TableOf",
     "ValidFor",
+    "ValidTo",
     "ValidUntil",
     "ValidUntilNext",
     "Where",
@@ -88,13 +89,30 @@ class Named(NamedTuple):
 
 
 class ValidFor(NamedTuple):
-    """`valid 15m`: records are valid for so long from their start."""
+    """`valid 15m`: records are valid for so long from their start; None is `valid for ever`."""
 
-    length: int | Duration
+    length: int | Duration | None
     place: int
 
     def text(self, unit: str | None) -> str:
-        return f"valid {period_text(self.length, unit)}"
+        return f"valid {'for ever' if self.length is None else period_text(self.length, unit)}"
+
+
+class ValidTo(NamedTuple):
+    """`valid [ts, expires)`: records are valid from their time to one that they have themselves.
+
+    Attributes:
+        start: the column of times.
+        end: the column of ends.
+        place: the position of the step in the text.
+    """
+
+    start: str
+    end: Expression
+    place: int
+
+    def text(self, unit: str | None) -> str:
+        return f"valid [{column_text(self.start)}, {to_text(self.end, unit)})"
 
 
 class ValidUntilNext(NamedTuple):
@@ -221,6 +239,7 @@ class Split(NamedTuple):
 Source: TypeAlias = Rows | TableOf | Named
 Step: TypeAlias = (
     ValidFor
+    | ValidTo
     | ValidUntilNext
     | ValidUntil
     | Where

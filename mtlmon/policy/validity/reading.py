@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from mtlmon.policy.predicates import operators as ops
+from mtlmon.policy.predicates.expression import Expression
 from mtlmon.policy.predicates.keywords import CLAUSES
 from mtlmon.policy.predicates.printer import column_text
 from mtlmon.policy.validity.declared import (
@@ -23,6 +24,7 @@ from mtlmon.policy.validity.declared import (
     Split,
     TableOf,
     ValidFor,
+    ValidTo,
     ValidUntil,
     ValidUntilNext,
     Where,
@@ -30,6 +32,7 @@ from mtlmon.policy.validity.declared import (
 from mtlmon.support.guesses import with_advice
 from mtlmon.support.other_words import AGGREGATES as OTHER_AGGREGATES
 from mtlmon.support.other_words import STEPS as OTHER_STEPS
+from mtlmon.syntax.formula import Span
 from mtlmon.syntax.traversal import postorder
 
 if TYPE_CHECKING:
@@ -37,7 +40,6 @@ if TYPE_CHECKING:
 
     from mtlmon.policy.clauses import ClauseReader
     from mtlmon.policy.declarations import Declaration
-    from mtlmon.policy.predicates.expression import Expression
     from mtlmon.policy.reading import FileReader
     from mtlmon.policy.validity.declared import Source, Step
 
@@ -156,14 +158,32 @@ class RelationReader:
     def validity(self, place: int) -> Step:
         """Read how long records are valid, behind `valid`."""
         clauses = self.clauses
+        if clauses.take_sign("["):
+            return self.own_end(place)
+        if clauses.take("for"):
+            if not clauses.take("ever"):
+                raise clauses.expected("ever", "as in valid for ever, or valid 15m")
+            return ValidFor(None, place)
         if not clauses.take("until"):
-            hint = "as in valid 15m, valid until next 1h or valid until CONDITION"
+            hint = "as in valid 15m, valid until next 1h, valid until CONDITION or valid for ever"
             return ValidFor(clauses.duration(hint), place)
         if _NEXT_LENGTH.match(self.reader.text, clauses.position, self.declaration.end):
             clauses.take("next")
             return ValidUntilNext(clauses.duration("as in valid until next 1h"), place)
         condition = self.expression(is_condition=True)
         return ValidUntil(condition, clauses.columns() if clauses.take("per") else (), place)
+
+    def own_end(self, place: int) -> ValidTo:
+        """Read the columns of times, behind `valid [`."""
+        clauses = self.clauses
+        hint = "write the columns of times as in valid [ts, expires)"
+        start = clauses.column("the column of starts")
+        self.sign(",", hint)
+        at = clauses.position
+        end = clauses.column("the column of ends")
+        span = Span(at, clauses.position)
+        self.sign(")", hint)
+        return ValidTo(start, Expression(ops.COLUMN, (), end, span), place)
 
     def selection(self, place: int) -> Select:
         """Read the columns behind `select`."""
