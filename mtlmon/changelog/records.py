@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import csv
+import heapq
 import io
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mtlmon.errors import LogError
 from mtlmon.text.byte_writer import ByteWriter
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Literal
 
     from mtlmon.engine.native import MemoryLimit
+
+    Cell = str | int | float | None
+    # the start, the end and the other cells
+    Record = tuple[int, int, tuple[Cell, ...]]
 
 __all__ = ["LatestRecords"]
 
@@ -62,11 +67,15 @@ class LatestRecords:
         self._line = 0
         self._header: list[str] | None = None
         self._has_header = False
-        # how often there are records, by start, end and the texts of their other cells
-        self._records: dict[tuple[int, int, tuple[str, ...]], int] = {}
+        # how often there are records
+        self._records: dict[Record, int] = {}
+        # those that have an end: by that, and what is behind the numbers of their other cells
+        self._by_end: list[tuple[int, int, int]] = []
+        self._cells: dict[int, tuple[Cell, ...]] = {}
+        self._number = 0
         self._bytes = 0
         # the batch that comes, and below which time all is final once it has come
-        self._revision = ""
+        self._revision: Cell = None
         self._final: int | None = None
         # which columns these are
         self._names: tuple[str, ...] = ()
@@ -123,14 +132,16 @@ class LatestRecords:
             row = None
         if not isinstance(row, dict):
             raise self._error("this is no JSON object")
-        self._revise({name: json.dumps(value, ensure_ascii=False) for name, value in row.items()})
+        if any(isinstance(value, list | dict) for value in row.values()):
+            raise self._error("a cell of a record is no list and no object")
+        self._revise(row)
 
     def _error(self, message: str) -> LogError:
         return LogError(message, path=self._path, line=self._line, column=1)
 
     # ---- records ---------------------------------------------------------------------------
 
-    def _revise(self, row: dict[str, str]) -> None:
+    def _revise(self, row: Mapping[str, Cell]) -> None:
         missing = [name for name in (*_TIMES, *_CHANGES) if name not in row]
         if missing:
             raise self._error(
@@ -148,7 +159,7 @@ class LatestRecords:
         self._final = final
         self._names = tuple(name for name in row if name not in _TIMES and name not in _CHANGES)
         cells = tuple(row[name] for name in self._names)
-        operation = row["op"].strip('"')
+        operation = row["op"]
         if operation not in ("insert", "update", "delete"):
             raise self._error(f"op is insert, update or delete, not {operation}")
         if operation == "update":
@@ -159,43 +170,55 @@ class LatestRecords:
     def _write_final(self) -> None:
         """Write the records that can change no longer."""
         if (bound := self._final) is not None:
-            self._write([one for one in self._records if one[1] < bound])
+            some: list[Record] = []
+            while self._by_end and self._by_end[0][0] < bound:
+                end, start, number = heapq.heappop(self._by_end)
+                record = (start, end, self._cells.pop(number))
+                if record in self._records and record not in some:
+                    some.append(record)
+            self._write(some)
 
-    def _time(self, row: dict[str, str], name: str) -> int | None:
-        text = row[name]
-        if text in ("", "null") and name != "start":
+    def _time(self, row: Mapping[str, Cell], name: str) -> int | None:
+        cell = row[name]
+        if cell in ("", None) and name != "start":
             return None
         try:
-            return int(text)
+            if not isinstance(cell, int | str) or isinstance(cell, bool):
+                raise ValueError
+            return int(cell)
         except ValueError:
-            raise self._error(f"{name} is a time-stamp, not {text}") from None
+            raise self._error(f"{name} is a time-stamp, not {cell}") from None
 
-    def _add(self, record: tuple[int, int, tuple[str, ...]], change: int) -> None:
+    def _add(self, record: Record, change: int) -> None:
         count = self._records.get(record, 0) + change
         if count < 0:
             raise self._error("there is no such record that could change")
+        if record not in self._records and record[1] != _NO_END:
+            self._number += 1
+            self._cells[self._number] = record[2]
+            heapq.heappush(self._by_end, (record[1], record[0], self._number))
         if count:
             self._records[record] = count
         else:
             del self._records[record]
-        self._bytes += change * (_RECORD_BYTES + sum(map(len, record[2])))
+        self._bytes += change * _bytes_of(record)
 
-    def _write(self, some: Sequence[tuple[int, int, tuple[str, ...]]]) -> None:
+    def _write(self, some: Sequence[Record]) -> None:
         if self._format == "csv" and not self._has_header:
             self._has_header = True
             self.writer.write(_csv_line([*_TIMES, *self._names]))
-        for record in sorted(some, key=lambda one: (one[1], one[0], one[2])):
+        for record in sorted(some, key=_in_order):
             count = self._records.pop(record)
-            self._bytes -= count * (_RECORD_BYTES + sum(map(len, record[2])))
+            self._bytes -= count * _bytes_of(record)
             self.writer.write(count * self._line_of(*record))
 
-    def _line_of(self, start: int, end: int, cells: tuple[str, ...]) -> bytes:
+    def _line_of(self, start: int, end: int, cells: tuple[Cell, ...]) -> bytes:
+        known = None if end == _NO_END else end
         if self._format == "csv":
-            return _csv_line([str(start), "" if end == _NO_END else str(end), *cells])
-        members = {"start": str(start), "end": "null" if end == _NO_END else str(end)}
-        members |= zip(self._names, cells, strict=True)
-        pairs = (f"{json.dumps(name, ensure_ascii=False)}:{text}" for name, text in members.items())
-        return f"{{{','.join(pairs)}}}\n".encode("utf-8", "surrogateescape")
+            return _csv_line([start, known, *cells])
+        members = dict(zip((*_TIMES, *self._names), (start, known, *cells), strict=True))
+        line = json.dumps(members, ensure_ascii=False, separators=(",", ":"))
+        return f"{line}\n".encode("utf-8", "surrogateescape")
 
     def end(self, end_time: object = None) -> None:
         """Write the records that are left, unless only final ones are wanted."""
@@ -206,7 +229,16 @@ class LatestRecords:
             self._write(list(self._records))
 
 
-def _csv_line(cells: Sequence[str]) -> bytes:
+def _bytes_of(record: Record) -> int:
+    return _RECORD_BYTES + sum(len(cell) for cell in record[2] if isinstance(cell, str))
+
+
+def _in_order(record: Record) -> tuple[Any, ...]:
+    start, end, cells = record
+    return end, start, [(cell is None, cell) for cell in cells]
+
+
+def _csv_line(cells: Sequence[Cell]) -> bytes:
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerow(cells)
     return text.getvalue().encode("utf-8", "surrogateescape")

@@ -233,6 +233,21 @@ def test_kills(options: list[str], name: str, rules: str, tmp_path: Path) -> Non
     assert "it was made for another relation" in again.errors
 
 
+def test_integers_become_floats(rules: str) -> None:
+    """What was told with an integer is known again with a float."""
+    text = '{"ts":1,"k":"a","v":1}\n', '{"ts":2,"k":"a","v":2}\n', '{"ts":3,"k":"a","v":0.5}\n'
+    with Live("query", "--lateness", "5", "--format", "jsonl", rules, "recent", "-") as live:
+        lines = []
+        for line in text:
+            live.send(line)
+            lines.append(live.read_line() or "")
+        lines += live.end().output.splitlines()
+    found = mtlmon("latest", "--format", "jsonl", log="".join(f"{line}\n" for line in lines))
+    assert found.errors == ""
+    totals = [json.loads(line)["total"] for line in found.output.splitlines()]
+    assert totals == [1, 3, 3.5, 2.5, 0.5]
+
+
 def test_a_followed_file(rules: str, tmp_path: Path) -> None:
     log = tmp_path / "log.csv"
     log.write_text(f"{HEADER}1,a,open,1\n")
@@ -296,13 +311,14 @@ def test_errors(arguments: list[str], message: str, rules: str, tmp_path: Path) 
     [
         ('{"start":1}', "1:1: a revision of a record has a column end"),
         ("5:0 true", "1:1: this is no JSON object"),
+        ('{"start":1,"end":[2]}', "1:1: a cell of a record is no list and no object"),
         (
             '{"start":1,"end":2,"op":"delete","revision":1,"final":null,"old_end":null}',
             "1:1: there is no such record that could change",
         ),
         (
             '{"start":"x","end":2,"op":"insert","revision":1,"final":null,"old_end":null}',
-            'start is a time-stamp, not "x"',
+            "start is a time-stamp, not x",
         ),
         (
             '{"start":1,"end":2,"op":"put","revision":1,"final":null,"old_end":null}',
