@@ -256,3 +256,16 @@ def test_a_process_with_many_keys_stays_near_the_bound(tmp_path: Path) -> None:
     bound = json.loads(mtlmon("analyze", "--format", "json", str(rules), str(log)).output)["bytes"]
     options = ("--verdicts", "none", str(rules))
     assert peak(*options, str(log)) - peak(*options, str(empty)) <= 1.5 * bound
+
+
+def test_relations_read_columns_of_a_log_as_numbers(tmp_path: Path) -> None:
+    """Cells of CSV are texts until an expression of the relation reads them."""
+    path = tmp_path / "p.mtl"
+    path.write_text(
+        "unit s\nassume rate <= 2/s\nrelation fast = rows where speed > 3 valid 5 select k as k\n"
+        "policy none: NOT exists fast[k]\n"
+    )
+    (tmp_path / "log.csv").write_text("ts,k,speed\n1,a,4\n")
+    done = mtlmon("analyze", str(path), str(tmp_path / "log.csv"))
+    assert (done.status, done.errors) == (0, "")
+    assert "relation fast" in done.output

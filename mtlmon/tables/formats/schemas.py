@@ -225,6 +225,10 @@ def schema_as_read(file: PolicyFile, schema: pa.Schema) -> pa.Schema:
         else pa.field(one.name, pa.string(), one.nullable)
         for one in schema
     ]
+    of_relations = (
+        TypedColumn(name, kind) for part in file.files for name, kind in part.row_types.items()
+    )
+    read_columns = (*read_columns, *of_relations)
     typed = dict.fromkeys(one.read_as for one in read_columns if isinstance(one, TypedColumn))
     for read in typed:
         name, _, data_type = read.partition("\0")
