@@ -767,6 +767,7 @@ example("mtlmon.query", asked, {"time": "down"})(lateness=9, wait=9)
 example("mtlmon.query", asked, {"time": "down", "lateness": 9})(
     consistency="strong", op="k", id="k"
 )
+example("mtlmon.query", asked)(new_end="at")
 example("mtlmon.query", asked)(idle="1x", checkpoint_every="9", resume=True)
 example("mtlmon.query", records_file, {"wait": 0})(late=_Folder("late of records.csv"))
 example("mtlmon.query", records_file)(checkpoint=_Folder("state of records"))

@@ -111,6 +111,7 @@ class QueryOptions(RowOptions, total=False):
     follow: bool
     op: str | None
     id: str | None
+    new_end: str | None
     # the order of time
     wait: Length | None
     late: Path | Callable[[bytes], None] | None

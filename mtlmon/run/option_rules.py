@@ -90,6 +90,11 @@ def consistent_query(refuse: Refuse, options: RunSpec) -> RunSpec:
     check_csv_safe(refuse, options.output)
     check_table_options(refuse, options)
     options = with_lateness(refuse, options)
+    if options.log.new_end is not None and not (options.log.op and options.log.id):
+        refuse(
+            "--new-end is about the ends that retractions move: say what rows do with --op COLUMN, "
+            "and which row is meant with --id COLUMN"
+        )
     check_checkpoint_options(refuse, options)
     return options
 

@@ -13,11 +13,12 @@ import numpy as np
 import pyarrow as pa
 
 from mtlmon.checking.arrived_rows import ArrivedRows, unnamed_rows
+from mtlmon.checking.end_chains import EndChains
 from mtlmon.checking.history_check import Bounds
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.policy.validity.compared import columns_of_relations_compared
-from mtlmon.policy.validity.declared import reads_rows
-from mtlmon.relations.declared import columns_to_read
+from mtlmon.policy.validity.declared import ValidTo, reads_rows
+from mtlmon.relations.declared import columns_to_read, used_relations
 from mtlmon.relations.of_rows import ReadRows
 from mtlmon.relations.plan_texts import found_plan_text
 from mtlmon.relations.records import NO_END
@@ -103,7 +104,13 @@ def standing_records(file: PolicyFile, relation: str, options: RunSpec) -> Steps
     late = None
     if options.times.lateness is not None:
         late = late_file(options, keeps=options.checkpoint.path is not None)
-    reader, shown = shown_columns(file, query.columns, file.row_types)
+    types, moved = file.row_types, list[str]()
+    if options.log.new_end is not None:
+        moved = [end_column(file, relation), options.log.new_end]
+        if moved[0] in types:
+            types = {**types, moved[1]: types[moved[0]]}
+    columns = dict.fromkeys([*query.columns, *moved])
+    reader, shown = shown_columns(file, list(columns), types)
     source = open_table_source(
         options,
         (),
@@ -122,7 +129,8 @@ def standing_records(file: PolicyFile, relation: str, options: RunSpec) -> Steps
     )
     with closing(source):
         logs = statuses(source)
-        work = QueryWork(query, source, shown, late, logs, options, memory)
+        end = moved[0] if moved else None
+        work = QueryWork(query, source, shown, late, logs, options, memory, end)
         verdicts = verdicts_of(options, logs, keeps=options.checkpoint.path is not None)
         signals = options.host.signals(verdicts, is_held=options.checkpoint.path is not None)
         return (
@@ -136,6 +144,27 @@ def standing_records(file: PolicyFile, relation: str, options: RunSpec) -> Steps
                 end_time=options.times.end_time,
             )
         )
+
+
+def end_column(file: PolicyFile, relation: str) -> str:
+    """Return the column with the ends that rows have themselves.
+
+    Raises:
+        RunError: a relation does not say which one it is, or several do.
+    """
+    found = {
+        step.end.name
+        for one in used_relations(file, relation)
+        for step in one.steps
+        if isinstance(step, ValidTo)
+    }
+    if len(found) != 1:
+        raise RunError(
+            f"--new-end moves the ends that rows have in one column, but relation "
+            f"{visible(relation)} has {'several' if found else 'none'} such: write "
+            "rows valid [ts, COLUMN)"
+        )
+    return found.pop()
 
 
 def standing_query(
@@ -184,6 +213,7 @@ class QueryWork(EventWork):
         logs: the status of the log's files by name.
         options: the options of the run.
         memory: the limit on memory.
+        end: the column with the ends of rows, if retractions move these.
     """
 
     is_stopped = False
@@ -199,6 +229,7 @@ class QueryWork(EventWork):
         logs: Mapping[str, os.stat_result],
         options: RunSpec,
         memory: MemoryLimit,
+        end: str | None = None,
     ) -> None:
         super().__init__(source, logs, options)
         self.query = query
@@ -212,6 +243,10 @@ class QueryWork(EventWork):
         # admits rows that come late; None if rows are in order
         self.arrived: ArrivedRows | None = None
         self.revisions: Revisions | None = None
+        self.chains: EndChains | None = None
+        if options.log.new_end is not None:
+            assert end is not None
+            self.chains = EndChains(end, options.log.new_end)
         self.table: FinalTable = FinalTable(self.columns)
         times = options.times
         if times.lateness is not None and (times.wait is None or times.wait != times.lateness):
@@ -243,9 +278,8 @@ class QueryWork(EventWork):
         stamps = np.asarray(taken.time_stamps, np.int64)
         if len(stamps):
             inputs = self.batch_of(taken.shown_of(0), len(stamps))
-            self.query.read(inputs)
-            self.explain()
             if self.options.times.lateness is None:
+                self.know(inputs)
                 rows = unnamed_rows(stamps, inputs)
                 self.output.put(self.query.settle(rows, int(stamps[-1])))
             else:
@@ -254,8 +288,13 @@ class QueryWork(EventWork):
             self.check_memory()
         yield
 
+    def know(self, inputs: pa.RecordBatch) -> None:
+        """Let the query get to know rows."""
+        self.query.read(inputs)
+        self.explain()
+
     def batch_of(self, shown: Mapping[str, pa.Array], count: int) -> pa.RecordBatch:
-        """The columns that the relation reads; without values if they are not given."""
+        """The columns that are read; without values if they are not given."""
         nothing = pa.nulls(count)
         columns = {one: shown.get(name, nothing) for one, name in self.shown.items()}
         return pa.RecordBatch.from_pydict(columns or {_NO_COLUMN: nothing})
@@ -265,7 +304,17 @@ class QueryWork(EventWork):
     ) -> None:
         """Take in rows of which some may be late, or take back others."""
         arrived = self.admission()
-        refused, found = arrived.push(stamps, inputs, batch.corrections)
+        corrections, places = batch.corrections, np.arange(len(stamps))
+        self.know(inputs)
+        if self.chains is not None and corrections is not None:
+            places, inputs, corrections = self.chains.take(stamps, inputs, corrections)
+            inputs = inputs.select(self.query.columns)
+            # a column without values has got a type
+            self.query.read(inputs)
+        refused, found = arrived.push(stamps[places], inputs, corrections)
+        refused = places[refused]
+        if self.chains is not None:
+            self.chains.forget(found.bound)
         if len(refused):
             self.refused_count += len(refused)
             lateness = self.bounds.lateness
@@ -303,6 +352,7 @@ class QueryWork(EventWork):
         held = self.query.held_bytes
         held += 0 if self.revisions is None else self.revisions.byte_count
         held += 0 if self.arrived is None else self.arrived.byte_count
+        held += 0 if self.chains is None else self.chains.byte_count
         self.memory.note("relations", held)
         self.memory.check()
 
@@ -310,6 +360,8 @@ class QueryWork(EventWork):
         """End the log: all records are final."""
         if self.arrived is not None:
             self.take(self.arrived.end(end_time), is_end=True)
+            if self.chains is not None:
+                self.chains.forget(NO_END)
         elif self.query.is_known:
             self.output.put(self.query.settle(None, NO_END))
         yield
@@ -337,7 +389,10 @@ class QueryWork(EventWork):
         """Declare that no later row is below a time, which is above the known one."""
         self.passed = time_stamp
         if self.arrived is not None:
-            self.take(self.arrived.pass_time(time_stamp))
+            found = self.arrived.pass_time(time_stamp)
+            if self.chains is not None:
+                self.chains.forget(found.bound)
+            self.take(found)
             return
         if self.query.is_known:
             self.output.put(self.query.settle(None, time_stamp))
@@ -363,6 +418,8 @@ class QueryWork(EventWork):
         note_refused(self.refused, source.row_name, self.options)
         if self.arrived is not None and self.arrived.unmatched:
             host.note(f"{plural(self.arrived.unmatched, 'retraction')} found no row")
+        if self.chains is not None and self.chains.broken:
+            host.note(f"{plural(self.chains.broken, 'retraction')} moved no end")
 
     def summary(self, seconds: float) -> str:
         """Return counts and the speed of a run that took so many seconds."""
@@ -394,6 +451,7 @@ class QueryWork(EventWork):
             ("with another --wait", str(options.times.wait)),
             ("with another --op", options.log.op),
             ("with another --id", options.log.id),
+            ("with another --new-end", options.log.new_end),
             (f"with{'out' if options.times.late else ''} --late", options.times.late is not None),
         ]
 
@@ -410,6 +468,7 @@ class QueryWork(EventWork):
         parts += self.query.snapshot() if self.query.is_known else (b"", b"")
         parts.append(b"" if self.arrived is None else self.arrived.snapshot())
         parts.append(b"" if self.revisions is None else self.revisions.snapshot())
+        parts.append(b"" if self.chains is None else self.chains.snapshot())
         return joined_parts(QUERY, parts)
 
     def restore(self, snapshot: bytes, output_size: int) -> None:
@@ -419,7 +478,8 @@ class QueryWork(EventWork):
             SnapshotError: the snapshot is damaged, or belongs to another query or other options.
         """
         try:
-            text, header, types, state, arrived, revisions = split_parts(snapshot, QUERY, 6)
+            parts = split_parts(snapshot, QUERY, 7)
+            text, header, types, state, arrived, revisions, chains = parts
             settings, self.count, self.refused_count, late, told, bounds = json.loads(text)
         except (ValueError, TypeError):
             raise damaged() from None
@@ -431,6 +491,8 @@ class QueryWork(EventWork):
                 self.admission(Bounds(*bounds)).restore(arrived)
                 if self.revisions is not None:
                     self.revisions.restore(revisions)
+                if self.chains is not None:
+                    self.chains.restore(chains)
             except (ValueError, TypeError):
                 raise damaged() from None
         if isinstance(self.table, RevisionTable):

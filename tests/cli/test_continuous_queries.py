@@ -175,6 +175,84 @@ def test_ends_are_moved(tmp_path: Path) -> None:
     assert [json.loads(line)["end"] for line in lines] == [20, 9]
 
 
+CHAINS = """\
+ts,till,k,id,op,new
+5,20,b,2,-,12
+1,50,a,1,+,
+1,30,a,1,-,20
+1,50,a,1,-,30
+5,,b,2,+,
+5,,b,2,-,20
+7,60,c,3,+,
+7,40,c,3,-,30
+7,60,c,3,-,70
+8,60,d,4,+,
+8,60,d,4,-,
+"""
+
+
+@pytest.mark.parametrize("calendar", [False, True])
+def test_retractions_move_ends(calendar: bool, tmp_path: Path) -> None:
+    """Again and again, before or after the row comes; what does not fit is counted."""
+    path, text = tmp_path / "rules.mtl", CHAINS
+    declared = "unit s\n"
+    if calendar:
+        declared += "column till: time\n"
+        text = "\n".join(
+            ",".join(
+                f"1970-01-01T00:00:{int(cell) % 60:02}Z" if cell and place in (0, 1, 5) else cell
+                for place, cell in enumerate(line.split(","))
+            )
+            if not line.startswith("ts")
+            else line
+            for line in CHAINS.replace("60", "59").replace("70", "59").splitlines()
+        )
+    path.write_text(f"{declared}relation r = rows valid [ts, till) select k as k\n")
+    options = ["--lateness", "20", "--op", "op", "--id", "id", "--new-end", "new"]
+    done = mtlmon("query", *options, str(path), "r", "-", log=text)
+    assert done.errors == "mtlmon: 2 retractions moved no end\n"
+    last = 59 if calendar else 60
+    wanted = [(1, 20, ("a",)), (5, 12, ("b",)), (7, last, ("c",))]
+    assert folded(done.output.splitlines()) == wanted
+    with Live("query", *options, str(path), "r", "-") as live:
+        lines: list[str] = []
+        for line in text.splitlines():
+            live.send(f"{line}\n")
+            live.wait_until_read()
+        lines += live.end().output.splitlines()
+    assert folded(lines) == wanted
+    assert len(lines) >= 4
+
+
+def test_moved_ends_survive_kills(tmp_path: Path) -> None:
+    path, output, checkpoint = (tmp_path / name for name in ("r.mtl", "out.jsonl", "checkpoint"))
+    path.write_text("unit s\nrelation r = rows valid [ts, till) select k as k\n")
+    source = random.Random(7)
+    rows: list[tuple[float, str]] = []
+    for number in range(200):
+        start = number // 2
+        rows.append((start, f"{start},{start + 90},k{number % 3},{number},+,\n"))
+        for old, new in ((90, 60), (60, 30)):
+            place = start + source.randrange(-5, 15)
+            rows.append((place, f"{start},{start + old},k{number % 3},{number},-,{start + new}\n"))
+    lines = [line for _, line in sorted(rows)]
+    text = ("ts,till,k,id,op,new\n" + "".join(lines)).encode()
+    arguments = ["--resume", "--checkpoint", str(checkpoint), "--checkpoint-every", "0.05s"]
+    arguments += ["--lateness", "40", "--op", "op", "--id", "id", "--new-end", "new"]
+    arguments = ["query", *arguments, "-o", str(output), str(path), "r", "-"]
+    written = 0
+    for share in (0.3, 0.6):
+        cut = text.index(b"\n", int(share * len(text))) + 3
+        written = kill_after(arguments, text[:cut], checkpoint, written)
+    done = mtlmon(*arguments, log=text)
+    assert (done.status, done.errors) == (0, "")
+    ends = ((number // 2, number // 2 + 30, number % 3) for number in range(200))
+    log = tmp_path / "log.csv"
+    log.write_text("ts,till,k\n" + "".join(f"{one},{two},k{key}\n" for one, two, key in ends))
+    whole = mtlmon("query", str(path), "r", str(log))
+    assert folded(output.read_text().splitlines()) == bag(whole.output.splitlines())
+
+
 def test_records_come_while_the_pipe_is_open(rules: str) -> None:
     with Live("query", rules, "sessions", "-") as live:
         live.send(f"{HEADER}1,a,open,1\n2,b,open,1\n5,b,close,1\n")
@@ -287,6 +365,11 @@ def test_programs(rules: str, tmp_path: Path) -> None:
         (["late", "-"], "relation late is evaluated while the log is read: "),
         (["--op", "op", "recent", "-"], "--op is about corrections of rows: say how late"),
         (["--sort", "--lateness", "5", "recent", "-"], "--sort"),
+        (["--new-end", "new", "recent", "-"], "--new-end is about the ends that retractions move"),
+        (
+            [*("--op", "op", "--id", "id", "--lateness", "5", "--new-end", "new"), "recent", "-"],
+            "but relation recent has none such: write rows valid [ts, COLUMN)",
+        ),
         (
             ["--checkpoint", "x", "recent", "-"],
             "--checkpoint needs a file for the verdicts: add -o",
@@ -300,7 +383,12 @@ def test_errors(arguments: list[str], message: str, rules: str, tmp_path: Path) 
     )
     *options, name, log = arguments
     done = mtlmon(
-        "query", *options, rules, name, log, log=f"{HEADER}1,a,open,1\n" if name != "recent" else ""
+        "query",
+        *options,
+        rules,
+        name,
+        log,
+        log=f"{HEADER}1,a,open,1\n" if name != "recent" or "--new-end" in options else "",
     )
     assert done.status == 2
     assert message in done.errors

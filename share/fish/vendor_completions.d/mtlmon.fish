@@ -161,6 +161,7 @@ complete -c mtlmon -n '__fish_seen_subcommand_from query' -l lateness -x -d 'acc
 complete -c mtlmon -n '__fish_seen_subcommand_from query' -l consistency -x -a 'strong middle weak' -d 'what to do about the rows that --lateness admits: wait for them, so that nothing changes'
 complete -c mtlmon -n '__fish_seen_subcommand_from query' -l op -x -d 'with --lateness: the column that says what a row does: +'
 complete -c mtlmon -n '__fish_seen_subcommand_from query' -l id -x -d 'with --lateness: the column with an id for each row: a later row with the same id replaces the row, or takes it back'
+complete -c mtlmon -n '__fish_seen_subcommand_from query' -l new-end -x -d 'with --op and --id: the column with the new end that a retraction gives its record, before the one that it has in the row'\''s column of ends'
 complete -c mtlmon -n '__fish_seen_subcommand_from query' -l idle -x -d 'when nothing has come through a pipe for D, as in 10s, let time pass with the machine'\''s clock, D behind it'
 complete -c mtlmon -n '__fish_seen_subcommand_from query' -l checkpoint -r -F -d 'save the progress and the monitor'\''s state to FILE from time to time'
 complete -c mtlmon -n '__fish_seen_subcommand_from query' -l checkpoint-every -x -d 'save after N events, or after a number of seconds, as in 30s'
