@@ -332,7 +332,8 @@ class _Finder:
                 own = {name: self.expression(one, found) for name, one in step.columns}
                 found = _Columns(self.slots, own)
             elif isinstance(step, Group):
-                own = {name: found[name] for name in step.keys}
+                values = {name: self.expression(one, found) for name, one in step.computed}
+                own = {name: values[name] if name in values else found[name] for name in step.keys}
                 for one in step.aggregates:
                     of = [] if one.argument is None else [self.expression(one.argument, found)]
                     own[one.name] = self.aggregated(one.word, of)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from mtlmon.errors import MtlmonError, PolicyError
 from mtlmon.policy.predicates import expression as expressions
-from mtlmon.policy.predicates.operators import COLUMNS
+from mtlmon.policy.predicates.operators import COLUMN, COLUMNS
 from mtlmon.policy.predicates.printer import column_text
 from mtlmon.policy.validity.declared import Coalesce as DeclaredCoalesce
 from mtlmon.policy.validity.declared import (
@@ -28,6 +28,7 @@ from mtlmon.policy.validity.declared import (
 )
 from mtlmon.relations import algebra
 from mtlmon.relations.typing import Types, kind_in
+from mtlmon.syntax.formula import Span
 from mtlmon.syntax.report import formula_error
 
 if TYPE_CHECKING:
@@ -133,15 +134,7 @@ class Plans:
         if isinstance(step, Select):
             return algebra.Select(of, tuple((name, of_relation(one)) for name, one in step.columns))
         if isinstance(step, Group):
-            values = tuple(
-                algebra.Aggregation(
-                    one.name,
-                    one.word,
-                    None if one.argument is None else of_relation(one.argument),
-                )
-                for one in step.aggregates
-            )
-            return algebra.Group(of, step.keys, values)
+            return self._group(step, of, of_relation)
         if isinstance(step, ValidFor):
             return algebra.ValidFor(of, None if step.length is None else _units(step.length))
         if isinstance(step, ValidTo):
@@ -170,6 +163,32 @@ class Plans:
             return algebra.Join(of, other, condition, names)
         return algebra.Semijoin(of, other, condition, names)
 
+    def _group(self, step: Group, of: Node, of_relation: Callable[[Expression], Predicate]) -> Node:
+        """The plan of a group; keys that are values of expressions become columns before."""
+        arguments = {
+            one.name: of_relation(one.argument)
+            for one in step.aggregates
+            if one.argument is not None
+        }
+        if step.computed:
+            values = dict(step.computed)
+            columns = {
+                name: of_relation(values.get(name) or _column(name, step.place))
+                for name in step.keys
+            }
+            hidden = {name: f"value of {name}" for name in arguments}
+            hidden = {name: f"{one}_" if one in columns else one for name, one in hidden.items()}
+            columns |= {hidden[name]: one for name, one in arguments.items()}
+            arguments = {
+                name: of_relation(_column(one, step.place)) for name, one in hidden.items()
+            }
+            of = algebra.Select(of, tuple(columns.items()))
+        aggregations = (
+            algebra.Aggregation(one.name, one.word, arguments.get(one.name))
+            for one in step.aggregates
+        )
+        return algebra.Group(of, step.keys, tuple(aggregations))
+
     def _require_start(self, relation: DeclaredRelation, step: ValidTo) -> None:
         """Require that records begin at the times of their rows."""
         time = self._environment.time
@@ -194,6 +213,10 @@ class Plans:
                 shown = f"{step.relation}_{shown}"
             names.append(shown)
         return tuple(names)
+
+
+def _column(name: str, place: int) -> Expression:
+    return expressions.Expression(COLUMN, (), name, Span(place, place))
 
 
 def used_relations(file: PolicyFile, name: str) -> Iterator[DeclaredRelation]:
@@ -347,7 +370,9 @@ def _mentioned(step: Step) -> Iterator[str]:
     if isinstance(step, Select):
         yield from expressions.columns(*(one for _, one in step.columns))
     if isinstance(step, Group):
-        yield from step.keys
+        values = dict(step.computed)
+        yield from (name for name in step.keys if name not in values)
+        yield from expressions.columns(*values.values())
         arguments = [one.argument for one in step.aggregates if one.argument is not None]
         yield from expressions.columns(*arguments)
 

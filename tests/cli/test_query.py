@@ -242,3 +242,48 @@ def test_errors_in_ends(steps: str, message: str, tmp_path: Path) -> None:
     done = mtlmon("query", str(path), "r", str(tmp_path / "log.csv"))
     assert done.status == 2
     assert message in done.errors
+
+
+@pytest.mark.parametrize(
+    ("steps", "same"),
+    [
+        ("group k", "select k as k distinct"),
+        ("group k, v > 3 as high", "select k as k, v > 3 as high distinct"),
+        ("group v * 2 as w select count() as n", "select v * 2 as w group w select count() as n"),
+        (
+            "group v + 1 as w, k select sum(v) as total, count(v > 2) as n, max(k) as last",
+            "select v + 1 as w, k as k, v as v group w, k select sum(v) as total, "
+            "count(v > 2) as n, max(k) as last",
+        ),
+        ("group none select count() as n", "group select count() as n"),
+        ('where v > 0 group k where k = "a"', 'where v > 0 and k = "a" group k'),
+    ],
+)
+def test_groups_by_values(steps: str, same: str, tmp_path: Path) -> None:
+    path = tmp_path / "rules.mtl"
+    path.write_text(
+        f"unit s\nrelation r = rows valid 5 {steps}\nrelation q = rows valid 5 {same}\n"
+    )
+    log = tmp_path / "log.csv"
+    log.write_text("ts,k,v\n1,a,2\n2,a,5\n2,b,1\n4,a,2\n9,,3\n")
+    found, wanted = (mtlmon("query", str(path), name, str(log)) for name in "rq")
+    assert (found.status, found.errors) == (0, "")
+    assert found.output == wanted.output != ""
+
+
+@pytest.mark.parametrize(
+    ("steps", "message"),
+    [
+        ("group v + 1 select count() as n", "the value of a group has no name"),
+        ("group k, k", "the column k is named twice"),
+        ("group v as k, k select count() as n", "the column k is named twice"),
+        ("group", "expected columns or select, found the end"),
+    ],
+)
+def test_errors_in_groups(steps: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "rules.mtl"
+    path.write_text(f"unit s\nrelation r = rows valid 5 {steps}\n")
+    (tmp_path / "log.csv").write_text("ts,k,v\n1,a,2\n")
+    done = mtlmon("query", str(path), "r", str(tmp_path / "log.csv"))
+    assert done.status == 2
+    assert message in done.errors

@@ -92,7 +92,7 @@ def test_the_word_is_one_of_the_language_only_where_a_declaration_begins() -> No
         ("rows group a select count(*) as n", (5, 40), "count takes no '*'", "write count(),"),
         ("rows group a, a select avg(x) as y", (5, 28), "the column a is named twice", ""),
         ("rows group a select avg(x) as a", (6, 1), "two columns are called a", ""),
-        ("rows group a", (6, 1), "expected select, found the end", "as in group"),
+        ("rows group", (6, 1), "expected columns or select, found the end", "as in group"),
         ("rows select a", (6, 1), "expected as and the name of the column", "as in select"),
         ("rows join others", (6, 1), "expected on, found the end", "as in join others on"),
         ("table limits valid [a, b)", (5, 20), "expected the path of a table", "as in table"),

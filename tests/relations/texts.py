@@ -206,7 +206,7 @@ def _select(draw: Draw, of: Declared, known: list[Declared]) -> Declared:
 def _group(draw: Draw, of: Declared, known: list[Declared]) -> Declared:
     keys = draw(st.lists(st.sampled_from(of.columns), max_size=2, unique=True))
     columns, aggregates, texts, built = list(keys), [], [], {}
-    for name in ("s", "w")[: draw(st.integers(1, 2))]:
+    for name in ("s", "w")[: draw(st.integers(0 if keys else 1, 2))]:
         column = draw(st.sampled_from(of.columns))
         choices = [("count", "", "int"), ("count", condition(draw, of.columns), "int")]
         if column.type != "bool":
@@ -221,7 +221,8 @@ def _group(draw: Draw, of: Declared, known: list[Declared]) -> Declared:
     names = tuple(column.name for column in keys)
     if len({column.name for column in columns}) < len(columns):
         return of
-    step = f"group {', '.join(names)}{' ' if names else ''}select {', '.join(texts)}"
+    parts = ["group", ", ".join(names), f"select {', '.join(texts)}" if texts else ""]
+    step = " ".join(part for part in parts if part)
     node = a.Group(of.node, names, tuple(aggregates))
     return _with(of, step, node, of.built.group(*names, **built), tuple(columns))
 

@@ -162,9 +162,9 @@ class Relation:
             aggregates: what `avg`, `count`, `max_`, `min_` and `sum_` of this module return, by the
                 name of their column.
         """
-        selected = (f"{one} as {column_text(name)}" for name, one in aggregates.items())
-        by = _columns(keys)
-        return self._with(f"group {by}{' ' if by else ''}select {', '.join(selected)}")
+        selected = ", ".join(f"{one} as {column_text(name)}" for name, one in aggregates.items())
+        words = ["group", _columns(keys), f"select {selected}" if selected or not keys else ""]
+        return self._with(" ".join(word for word in words if word))
 
     def join(self, other: Relation, on: Condition) -> Relation:
         """Return pairs of records that are valid at the same time and meet a condition.

@@ -25,7 +25,7 @@ def columns_of_relations_compared(file: PolicyFile) -> frozenset[str]:
             found |= {*relation.source.key}
         for step in relation.steps:
             if isinstance(step, Group):
-                found |= {*step.keys}
+                found |= {*step.keys, *columns(*(one for _, one in step.computed))}
             elif isinstance(step, Combine) and step.condition is not None:
                 names = columns(step.condition)
                 found |= {*names, *(one.removeprefix(f"{step.relation}_") for one in names)}

@@ -173,18 +173,33 @@ class Aggregate(NamedTuple):
 
 
 class Group(NamedTuple):
-    """`group station select avg(speed) as v`: a record for each group, with aggregates."""
+    """`group station select avg(speed) as v`: a record for each group, with aggregates.
+
+    Attributes:
+        keys: the columns of the result whose values tell groups apart.
+        aggregates: its other columns; () if there are none.
+        place: the position of the step in the text.
+        computed: by the names of keys, those that are values of expressions: `hour(ts) as hour`.
+    """
 
     keys: tuple[str, ...]
     aggregates: tuple[Aggregate, ...]
     place: int
+    computed: tuple[tuple[str, Expression], ...] = ()
 
     def text(self, unit: str | None) -> str:
+        values = dict(self.computed)
+        keys = ", ".join(
+            f"{to_text(values[name], unit)} as {column_text(name)}"
+            if name in values
+            else column_text(name)
+            for name in self.keys
+        )
         selected = _selected(
             (f"{one.word}({'' if one.argument is None else to_text(one.argument, unit)})", one.name)
             for one in self.aggregates
         )
-        return f"group {_columns(self.keys)}{' ' if self.keys else ''}select {selected}"
+        return " ".join(["group", *([keys] if keys else []), *_select(selected)])
 
 
 class Combine(NamedTuple):
@@ -342,6 +357,10 @@ def _after(step: Step, before: Shape) -> Shape:
 
 def _columns(names: Iterable[str]) -> str:
     return ", ".join(map(column_text, names))
+
+
+def _select(values: str) -> list[str]:
+    return ["select", values] if values else []
 
 
 def _per(names: tuple[str, ...]) -> str:

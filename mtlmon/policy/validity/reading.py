@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from mtlmon.policy.clauses import NONE
 from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.expression import Expression
 from mtlmon.policy.predicates.keywords import CLAUSES
@@ -198,9 +199,20 @@ class RelationReader:
         """Read the columns and the aggregates behind `group`."""
         clauses = self.clauses
         example = "group station select avg(speed) as v"
-        keys = () if clauses.word == "select" else clauses.columns()
+        keys: list[str] = []
+        computed: list[tuple[str, Expression]] = []
+        at = clauses.position
+        while clauses.word != "select" and (not keys or clauses.take_sign(",")):
+            place_of_key = clauses.position
+            name = self.group_key(computed)
+            if name in keys:
+                message = f"the column {name} is named twice"
+                raise self.reader.error(place_of_key, message, "name each column once")
+            keys.append(name)
+        if keys == [NONE] and not computed and self.reader.text[at] != "`":
+            keys = []
         if not clauses.take("select"):
-            raise clauses.expected("select", f"as in {example}")
+            return Group(tuple(keys), (), place, tuple(computed))
         found: list[Aggregate] = []
         while not found or clauses.take_sign(","):
             at = clauses.position
@@ -218,7 +230,23 @@ class RelationReader:
                 raise self.reader.error(at, f"{word} takes an argument", hint)
             found.append(Aggregate(word, argument, self.named(example), at))
             self.require_new([*keys, *(one.name for one in found)])
-        return Group(keys, tuple(found), place)
+        return Group(tuple(keys), tuple(found), place, tuple(computed))
+
+    def group_key(self, computed: list[tuple[str, Expression]]) -> str:
+        """Read a column, or an expression with a name, which is put down; return the name."""
+        clauses = self.clauses
+        place = clauses.position
+        if clauses.is_at_end:
+            raise clauses.expected("columns or select", "as in group station select count() as n")
+        value = self.expression()
+        if clauses.take("as"):
+            name = clauses.column("the name of the column")
+            computed.append((name, value))
+            return name
+        if value.operator not in ops.COLUMNS:
+            hint = f"give it a name, as in group {value} as name"
+            raise self.reader.error(place, "the value of a group has no name", hint)
+        return str(value.name)
 
     def argument(self, word: str) -> Expression:
         """Read the argument of an aggregate, and the parenthesis behind it."""
