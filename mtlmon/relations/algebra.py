@@ -214,6 +214,20 @@ class Distinct:
 
 
 @dataclass(frozen=True, slots=True)
+class Inserts:
+    """At each time, the records that are valid then and were not just before, as often as that."""
+
+    of: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Deletes:
+    """At each time, the records that were valid just before and are not then, as often as that."""
+
+    of: Node
+
+
+@dataclass(frozen=True, slots=True)
 class Coalesce:
     """The same snapshots in as few records as can be.
 
@@ -244,6 +258,8 @@ Unary: TypeAlias = (
     | ValidUntil
     | Group
     | Distinct
+    | Inserts
+    | Deletes
     | Coalesce
     | Split
 )

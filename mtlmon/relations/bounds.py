@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow as pa
 
 from mtlmon.relations.algebra import (
+    Deletes,
     Group,
     Intersect,
     Join,
@@ -193,6 +194,8 @@ def _numbers(
         return Numbers(left.valid, left.begun + right.ended * left.valid)
     if isinstance(node, Minus):
         return Numbers(left.valid, left.begun + right.ended)
+    if isinstance(node, Deletes):
+        return Numbers(valid, left.ended)
     if isinstance(node, Group):
         # another record can begin where one begins, and where it ends
         return Numbers(valid, begun + left.ended)

@@ -64,6 +64,12 @@ _COMBINED: dict[str, Callable[[Node, Node], Node]] = {
 }
 
 
+_CHANGES: dict[str, Callable[[Node], Node]] = {
+    "inserts": algebra.Inserts,
+    "deletes": algebra.Deletes,
+}
+
+
 class Plans:
     """The plans of the relations of a file.
 
@@ -109,6 +115,8 @@ class Plans:
             node = algebra.Source(table_name(self._file, source))
         else:
             node = self._nodes[source.name]
+            if source.change:
+                node = _CHANGES[source.change](node)
         for step in relation.steps:
             node = self._step(relation, step, node)
             try:
@@ -296,6 +304,8 @@ def columns_to_read(
     for relation in used_relations(file, name):
         source = relation.source
         has_all = isinstance(source, Rows) or (isinstance(source, Named) and is_open[source.name])
+        if isinstance(source, Named) and source.change:
+            is_certain &= not has_all
         for step in relation.steps:
             if isinstance(step, Combine):
                 is_certain &= not has_all and not is_open[step.relation]
@@ -346,6 +356,7 @@ def _open_relations(relations: Iterable[DeclaredRelation]) -> tuple[dict[str, bo
     for relation in relations:
         source = relation.source
         has_all = isinstance(source, Rows) or (isinstance(source, Named) and is_open[source.name])
+        matches_all |= has_all and isinstance(source, Named) and bool(source.change)
         for step in relation.steps:
             if isinstance(step, Distinct | DeclaredCoalesce):
                 matches_all |= has_all

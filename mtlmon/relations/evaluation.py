@@ -10,8 +10,10 @@ import pyarrow as pa
 from mtlmon.policy.predicates.environment import NOTHING
 from mtlmon.relations.algebra import (
     Coalesce,
+    Deletes,
     Distinct,
     Group,
+    Inserts,
     Intersect,
     Join,
     Minus,
@@ -33,7 +35,7 @@ from mtlmon.relations.algebra import (
 from mtlmon.relations.grouping import grouped
 from mtlmon.relations.join_order import Statistics, joins_by_size
 from mtlmon.relations.joining import joined, semijoined
-from mtlmon.relations.multiplicity import coalesced, multiplied
+from mtlmon.relations.multiplicity import changed, coalesced, multiplied
 from mtlmon.relations.records import records_of, table_of
 from mtlmon.relations.rowwise import selected, united, where
 from mtlmon.relations.rules import optimized
@@ -211,6 +213,8 @@ def apply(
         return grouped(first, node.keys, node.values, schema, environment)
     if isinstance(node, Distinct):
         return multiplied("once", first)
+    if isinstance(node, Inserts | Deletes):
+        return changed(first, is_insert=isinstance(node, Inserts))
     if isinstance(node, Coalesce):
         found = coalesced(first)
         return found if node.longest is None else split(found, node.longest)

@@ -21,6 +21,8 @@ from mtlmon.policy.predicates.environment import NOTHING
 from mtlmon.policy.predicates.numbers import to_floats
 from mtlmon.relations.algebra import (
     Coalesce,
+    Deletes,
+    Inserts,
     Select,
     Source,
     Split,
@@ -35,7 +37,7 @@ from mtlmon.relations.algebra import (
 )
 from mtlmon.relations.evaluation import apply, planned
 from mtlmon.relations.looking_up import FIRST
-from mtlmon.relations.multiplicity import coalesced
+from mtlmon.relations.multiplicity import at_times, coalesced, multiplied
 from mtlmon.relations.records import (
     NO_END,
     Records,
@@ -45,7 +47,7 @@ from mtlmon.relations.records import (
     records_of_bytes,
     table_of,
 )
-from mtlmon.relations.rowwise import all_of
+from mtlmon.relations.rowwise import all_of, united
 from mtlmon.relations.typing import Types
 from mtlmon.support.refusals import refused
 from mtlmon.support.snapshot_parts import damaged, joined_parts, split_parts
@@ -140,6 +142,9 @@ class Query:
             if isinstance(part, ValidUntil):
                 # records whose end is not known
                 kept[f"open {number}"] = part.of
+            if isinstance(part, Inserts | Deletes):
+                # records that are valid just before the watermark
+                kept[f"before {number}"] = part.of
             if part in self._on_records and part in self._emitted:
                 # records that are valid at the watermark
                 kept[f"valid {number}"] = part
@@ -313,6 +318,9 @@ class Query:
         self, step: _Step, number: int, part: Node, tables: Mapping[str, pa.Table]
     ) -> None:
         schema = self._types.of(part)
+        if isinstance(part, Inserts | Deletes):
+            step.results[part] = self._changed(step, f"before {number}", part)
+            return
         if part not in self._on_records:
             of = [step.results[operand] for operand in operands(part)]
             step.results[part] = apply(part, of, schema, self._environment)
@@ -335,6 +343,27 @@ class Query:
         held = _together(step.states[f"valid {number}"], known)
         step.states[f"valid {number}"] = held.taken(np.flatnonzero(held.ends > step.end))
         step.results[part] = step.cut(_together(held, unknown))
+
+    def _changed(self, step: _Step, state: str, part: Inserts | Deletes) -> Records:
+        """The records that begin or have ended from the last watermark on below the next one."""
+        records, before = coalesced(step.results[part.of]), step.states[state]
+        step.states[state] = records.taken(np.flatnonzero(records.ends == step.end))
+        if step.start == step.end:
+            step.states[state] = before
+            return _empty(records.schema)
+        # at the watermark, what was valid just before is on the other side
+        at_start = records.taken(np.flatnonzero(records.starts == step.start))
+        at_start = at_times(at_start, at_start.starts)
+        before = at_times(before, np.full(len(before), step.start))
+        if isinstance(part, Inserts):
+            sides, times = (at_start, before), records.starts
+        else:
+            sides, times = (before, at_start), records.ends
+        later = (times > step.start) & (times < step.end)
+        return _together(
+            multiplied("less", united(*sides, records.schema), len(sides[0])),
+            at_times(records, times).kept(later),
+        )
 
     def _read(
         self, step: _Step, state: str, source: Source, tables: Mapping[str, pa.Table]

@@ -11,7 +11,7 @@ import pyarrow as pa
 from mtlmon.arrays.ordering import order_of
 from mtlmon.relations.native import Contacts, Multiplicities, Numbering, Timeline
 from mtlmon.relations.numbering import numbered
-from mtlmon.relations.records import Records, aligned, take_numbered
+from mtlmon.relations.records import NO_END, Records, aligned, take_numbered
 from mtlmon.relations.rowwise import united
 
 if TYPE_CHECKING:
@@ -41,6 +41,19 @@ def coalesced(records: Records) -> Records:
     together = united(records, fewer, records.schema)
     order = order_of(together.starts[places])
     return replace(together.taken(places if order is None else places[order]), is_coalesced=True)
+
+
+def changed(records: Records, *, is_insert: bool) -> Records:
+    """Return the records that begin, or those that have ended, each valid at that time alone."""
+    found = coalesced(records)
+    times = found.starts if is_insert else found.ends
+    return at_times(found, times).kept(times != NO_END)
+
+
+def at_times(records: Records, times: NDArray[np.int64]) -> Records:
+    """Return records that are valid at one time each; behind the last time, there is none."""
+    ends = np.where(times == NO_END, times, times + (times != NO_END))
+    return replace(records, starts=times, ends=ends, is_coalesced=False)
 
 
 def _bits(column: pa.Array) -> NDArray[np.int64]:

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, TypeAlias
 from mtlmon.policy.predicates import operators as ops
 from mtlmon.relations.algebra import (
     Coalesce,
+    Deletes,
     Distinct,
     Group,
+    Inserts,
     Intersect,
     Join,
     Minus,
@@ -89,7 +91,7 @@ def _of_one(node: Node, of: dict[str, str], allowed: set[str]) -> _Origins:
         allowed.intersection_update(of.values())
     elif isinstance(node, ValidUntil):
         allowed.intersection_update(of[name] for name in node.per if name in of)
-    elif isinstance(node, Coalesce | Distinct):
+    elif isinstance(node, Coalesce | Distinct | Inserts | Deletes):
         # equal records must be in the same part
         allowed.intersection_update(of.values())
     return of

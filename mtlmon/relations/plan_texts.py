@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 from mtlmon.policy.predicates.printer import column_text
 from mtlmon.relations.algebra import (
     Coalesce,
+    Deletes,
     Distinct,
     Group,
+    Inserts,
     Intersect,
     Join,
     Minus,
@@ -37,7 +39,9 @@ if TYPE_CHECKING:
 __all__ = ["found_plan_text", "plan_text"]
 
 _WORDS: dict[type[Node], str] = {
+    Deletes: "deletes of",
     Distinct: "distinct",
+    Inserts: "inserts of",
     Intersect: "intersect",
     Minus: "minus",
     MinusAll: "minus all",

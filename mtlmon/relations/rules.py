@@ -15,8 +15,10 @@ from mtlmon.policy.predicates.expression import columns
 from mtlmon.relations.algebra import (
     Binary,
     Coalesce,
+    Deletes,
     Distinct,
     Group,
+    Inserts,
     Intersect,
     Join,
     Minus,
@@ -48,7 +50,9 @@ if TYPE_CHECKING:
     from mtlmon.relations.typing import Types
 
 # Operators whose records follow from the snapshots of their operands.
-_OF_SNAPSHOTS = Group | Distinct | Coalesce | UnionMax | Minus | MinusAll | Intersect
+_OF_SNAPSHOTS = (
+    Group | Distinct | Inserts | Deletes | Coalesce | UnionMax | Minus | MinusAll | Intersect
+)
 _BAGS = UnionMax | Minus | MinusAll | Intersect
 
 
@@ -84,7 +88,7 @@ def where_below_valid(node: Node, types: Types) -> Node | None:
     """`where` looks at no times, so it can come before they change."""
     if not isinstance(node, Where):
         return None
-    kinds = ValidFor | ValidUntilNext | ValidTo | Split | Coalesce | Distinct
+    kinds = ValidFor | ValidUntilNext | ValidTo | Split | Coalesce | Distinct | Inserts | Deletes
     if not isinstance(node.of, kinds):
         return None
     return replace(node.of, of=Where(node.of.of, node.condition))

@@ -255,6 +255,7 @@ def test_errors_in_ends(steps: str, message: str, tmp_path: Path) -> None:
             "select v + 1 as w, k as k, v as v group w, k select sum(v) as total, "
             "count(v > 2) as n, max(k) as last",
         ),
+        ("group k select k as who", "select k as k distinct select k as who"),
         ("group none select count() as n", "group select count() as n"),
         ('where v > 0 group k where k = "a"', 'where v > 0 and k = "a" group k'),
     ],

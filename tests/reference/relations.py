@@ -157,6 +157,11 @@ def of_snapshots(node: a.Node, of: Sequence[Relation]) -> Relation:
     names = of[0].names
     if isinstance(node, a.Distinct):
         return each_instant(names, lambda bag: Counter(set(bag)), *of)
+    if isinstance(node, a.Inserts | a.Deletes):
+        later = [(time, of[0].snapshot(time), of[0].snapshot(time - 1)) for time in instants(*of)]
+        is_insert = isinstance(node, a.Inserts)
+        bags = [(time, now - old if is_insert else old - now) for time, now, old in later]
+        return from_snapshots(names, bags)
     if isinstance(node, a.Coalesce):
         found = each_instant(names, lambda bag: bag, *of)
         return found if node.longest is None else split(found, node.longest)

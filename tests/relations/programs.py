@@ -63,6 +63,7 @@ def _of_full(of: st.SearchStrategy[a.Node]) -> st.SearchStrategy[a.Node]:
         st.builds(a.ValidUntilNext, of, length),
         st.builds(a.ValidUntil, of, condition, per),
         st.builds(a.Distinct, of),
+        st.builds(lambda kind, one: kind(one), st.sampled_from([a.Inserts, a.Deletes]), of),
         st.builds(a.Coalesce, of),
         st.builds(lambda one, n: a.Split(a.ValidFor(one, 2 * n), n), of, length),
         st.builds(lambda one, n: a.Coalesce(a.ValidFor(one, 2 * n), n), of, length),

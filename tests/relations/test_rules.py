@@ -42,6 +42,8 @@ CASES: dict[str, list[Any]] = {
             lambda one: a.Coalesce(a.ValidFor(one, 5), 3),
             a.Coalesce,
             a.Distinct,
+            a.Inserts,
+            a.Deletes,
         )
     ],
     "select_below_valid": [
@@ -92,6 +94,8 @@ CASES: dict[str, list[Any]] = {
     "without_cuts": [
         lambda one, _: a.Distinct(a.Split(a.ValidFor(one, 4), 2)),
         lambda one, _: a.Coalesce(a.Distinct(one)),
+        lambda one, _: a.Inserts(a.Coalesce(one)),
+        lambda one, _: a.Coalesce(a.Deletes(a.Split(a.ValidFor(one, 4), 2))),
         lambda one, other: a.Minus(a.Coalesce(one), a.Split(a.ValidFor(other, 6), 5)),
         lambda one, _: a.Coalesce(a.Coalesce(a.ValidFor(one, 6), 3)),
         lambda one, _: a.Coalesce(a.Coalesce(a.ValidFor(one, 6)), 4),

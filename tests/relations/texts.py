@@ -130,8 +130,13 @@ def _source(draw: Draw, name: str, known: list[Declared]) -> Declared:
         )
     if kind == "name":
         of = draw(st.sampled_from(known))
-        built = Relation(of.name, (*of.built._others, of.built.named(of.name)))
-        return Declared(name, of.name, of.node, of.columns, built)
+        named = of.built.named(of.name)
+        if (change := draw(st.sampled_from(["", "", "inserts", "deletes"]))) == "":
+            built = Relation(of.name, (*of.built._others, named))
+            return Declared(name, of.name, of.node, of.columns, built)
+        node = a.Inserts(of.node) if change == "inserts" else a.Deletes(of.node)
+        built = named.inserts() if change == "inserts" else named.deletes()
+        return Declared(name, f"{change} of {of.name}", node, of.columns, built)
     columns = tuple(Column(*one) for one in LOG.items())
     return Declared(name, ROWS, a.Source(ROWS), columns, building.rows())
 

@@ -199,6 +199,19 @@ class Relation:
         """Return each record as often as in the relation where it is less often."""
         return self._combined("intersect", other)
 
+    def inserts(self) -> Relation:
+        """Return what begins at each time: `inserts of NAME`; the relation needs a name."""
+        return self._changes("inserts")
+
+    def deletes(self) -> Relation:
+        """Return what has ended at each time: `deletes of NAME`; the relation needs a name."""
+        return self._changes("deletes")
+
+    def _changes(self, word: str) -> Relation:
+        if self.name is None:
+            raise MtlmonError(f'{word} of a relation mention it: name it with .named("...")')
+        return Relation(f"{word} of {column_text(self.name)}", (*self._others, self))
+
     def distinct(self) -> Relation:
         """Return each record once."""
         return self._with("distinct")

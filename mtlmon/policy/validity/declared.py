@@ -79,13 +79,20 @@ class TableOf(NamedTuple):
 
 
 class Named(NamedTuple):
-    """The records of another relation."""
+    """The records of another relation.
+
+    Attributes:
+        name: its name.
+        place: the position of the name in the text.
+        change: "inserts" or "deletes", if these are meant: those that begin, or have ended.
+    """
 
     name: str
     place: int
+    change: str = ""
 
     def text(self, _unit: str | None) -> str:
-        return column_text(self.name)
+        return f"{self.change} of {column_text(self.name)}".removeprefix(" of ")
 
 
 class ValidFor(NamedTuple):

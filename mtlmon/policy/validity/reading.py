@@ -53,6 +53,8 @@ STEPS = (
 """The words that steps begin with."""
 
 _ENDS = frozenset({*CLAUSES, *STEPS})
+_CHANGE = re.compile(r"(?P<word>inserts|deletes)\s+of\b")
+_AGGREGATES = re.compile(r"select\s+\w+\s*\(")
 _NEXT_LENGTH = re.compile(r"next\s+[0-9]")
 _NOT_OF_ONE_RECORD = frozenset(
     {ops.STREAM, ops.OVER, ops.INSTANCE, *ops.WINDOWS, *ops.OFFSETS.values(), *ops.LOOK_UPS}
@@ -90,6 +92,11 @@ class RelationReader:
         clauses = self.clauses
         if clauses.take("rows"):
             return Rows()
+        if change := _CHANGE.match(self.reader.text, clauses.position, self.declaration.end):
+            clauses.take(change["word"])
+            clauses.take("of")
+            place = clauses.position
+            return Named(clauses.column("the name of a relation"), place, change["word"])
         if not clauses.take("table"):
             place = clauses.position
             return Named(clauses.column("rows, table or the name of a relation"), place)
@@ -211,7 +218,11 @@ class RelationReader:
             keys.append(name)
         if keys == [NONE] and not computed and self.reader.text[at] != "`":
             keys = []
-        if not clauses.take("select"):
+        is_own = not keys or _AGGREGATES.match(
+            self.reader.text, clauses.position, self.declaration.end
+        )
+        if not is_own or not clauses.take("select"):
+            # `select` without an aggregate is the next step
             return Group(tuple(keys), (), place, tuple(computed))
         found: list[Aggregate] = []
         while not found or clauses.take_sign(","):
