@@ -396,6 +396,8 @@ def header(policy: Policy, unit: str | None) -> list[str]:
         lines.append(f"key: {', '.join(map(column_text, policy.key)) or 'none'}")
     if policy.clock is not None:
         lines.append(f"on {policy.clock.in_words(unit)}")
+    if policy.lasting is not None:
+        lines.append(policy.lasting_text(unit))
     if policy.has_tolerance:
         lines.append(f"{policy.tolerance_text} violation{'' if policy.most == 1 else 's'}")
     if policy.severity is not None:

@@ -439,6 +439,7 @@ if TYPE_CHECKING:
     from mtlmon.syntax.operators import BY_SPELLING, Operator
     from mtlmon.syntax.printer import key_width, to_text, written_name
     from mtlmon.syntax.report import escaped
+    from mtlmon.syntax.rewrite import substitute
     from mtlmon.syntax.traversal import number, postorder
     from mtlmon.tables import events as tables_events
     from mtlmon.tables import sorting as tables_sorting

@@ -1,4 +1,4 @@
-"""The messages of time-points that are decided by later ones."""
+"""The messages of time-points that are decided by other ones."""
 
 from __future__ import annotations
 
@@ -27,13 +27,15 @@ class KeptMessages:
 
     Args:
         delay: for how long after a time-point its verdict depends on later ones.
+        is_repeated: whether time-points between those that come have the message of the one before.
 
     Attributes:
         count: how many messages there are.
     """
 
-    def __init__(self, delay: int) -> None:
+    def __init__(self, delay: int, is_repeated: bool = False) -> None:
         self._delay = delay
+        self._is_repeated = is_repeated
         self._traces: dict[int, Kept] = {}
         # those with rows in the last batch
         self._passed: list[int] = []
@@ -107,7 +109,12 @@ class KeptMessages:
         if (number, time_stamp, offset) == self._first:
             return self._first_message
         kept = self._traces.get(number)
-        return None if kept is None else kept[0].get((time_stamp, offset))
+        if kept is None:
+            return None
+        name = time_stamp, offset
+        if self._is_repeated and name not in kept[0]:
+            name = next((one for one in reversed(kept[0]) if one < name), name)
+        return kept[0].get(name)
 
     def keep(self, renumbered: NDArray[np.uint32]) -> None:
         """Give traces new numbers, as `KeyTable.keep` does."""

@@ -338,7 +338,9 @@ class Messages:
 
                 delay = decision_delay(policy.formula)
                 assert delay is not None
-                self._later[number] = KeptMessages(delay)
+                clock = clocks[number]
+                has_ticks = clock is not None and clock.has_ticks
+                self._later[number] = KeptMessages(delay, repeats_ticks and has_ticks)
         self._keeps_first = keeps_first
         self._repeats_ticks = repeats_ticks
         # By policy and trace: the times of violations since the last batch began, and the last one
@@ -386,6 +388,12 @@ class Messages:
             if number in self._later:
                 named = batch_points.rows[partition]
                 assert named is not None
+                if clock is not None:
+                    offsets = np.zeros(len(times), np.uint32)
+                    if not clock.has_ticks:
+                        offsets = named[2][points.places]
+                    numbers = np.zeros(len(times), np.uint32) if traces is None else traces
+                    named = times, numbers, offsets
                 rows = ValueRows(shown, places.tolist())
                 texts = [message.at(rows.row(index)) for index in range(len(places))]
                 self._later[number].add_rows(*named, places, texts)

@@ -47,7 +47,7 @@ _COLUMN = re.compile(r"[^\W\d]\w*|(?:`[^`\n]*`)+")
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 # Words of clauses that can follow are no units.
 _DURATION = re.compile(
-    r"[0-9]+(?:\s*(?!(?:from|until|at|severity|message|valid|where|select|group|join|semijoin|union"
+    r"[0-9]+(?:\s*(?!(?:on|for|from|until|at|severity|message|valid|where|select|group|join|semijoin|union"
     r"|unionmax|minus|intersect|distinct|coalesce|split)\b)[^\W\d]+)?"
 )
 _TEXT = re.compile(r'"(?:[^"\\\n]|\\.)*"')
@@ -180,11 +180,14 @@ class ClauseReader:
         self._go(found.end())
         return written[1:-1].replace("``", "`") if written[0] == "`" else written
 
-    def duration(self, example: str = "as in every 10s") -> int | Duration:
-        """Read a length of time, at least 1.
+    def duration(
+        self, example: str = "as in every 10s", *, can_be_zero: bool = False
+    ) -> int | Duration:
+        """Read a length of time.
 
         Args:
             example: the hint where something else comes next.
+            can_be_zero: whether it may be 0; periods of ticks are at least 1.
 
         Raises:
             FormulaError: something else comes next, or its unit is not valid.
@@ -199,7 +202,8 @@ class ClauseReader:
         if length == 0 and self._unit == LATER and not found.group().isdigit():
             # a constant has no value yet; the text is read again when the unit is known
             length = 1
-        if (length if isinstance(length, int) else length.nanoseconds) == 0:
+        is_zero = (length if isinstance(length, int) else length.nanoseconds) == 0
+        if is_zero and not can_be_zero:
             raise self.error("this length of time is 0", "ticks need a length of time above 0")
         self._go(found.end())
         return length
@@ -303,23 +307,25 @@ class PolicyClauses:
         text: what the policy means, in words; empty if there is none.
         key: the key columns, or None.
         clock: the time-points, or None for all rows.
+        lasting: how long the formula must have failed before that is a violation, or None.
         tolerance: the share of time-points at which it may be violated, or None.
         most: the number of time-points at which it may be violated, or None.
         severity: a word, or None.
     """
 
-    __slots__ = ("clock", "key", "most", "severity", "text", "tolerance")
+    __slots__ = ("clock", "key", "lasting", "most", "severity", "text", "tolerance")
 
     def __init__(self) -> None:
         self.text = ""
         self.key: tuple[str, ...] | None = None
         self.clock: Clock | None = None
+        self.lasting: int | Duration | None = None
         self.tolerance: Fraction | None = None
         self.most: int | None = None
         self.severity: str | None = None
 
     def read(self, clauses: ClauseReader, scope: Scope, *, is_trigger: bool) -> None:
-        """Read the clauses; those of triggers are the key and the clock.
+        """Read the clauses; those of triggers are the key, the clock, and `for`.
 
         Raises:
             FormulaError: a clause is not valid, or in the wrong place.
@@ -330,12 +336,14 @@ class PolicyClauses:
             self.key = clauses.columns()
         if clauses.take("on"):
             self.clock = read_clock(clauses, scope)
+        if clauses.take("for"):
+            self.lasting = clauses.duration("as in for 5m", can_be_zero=True)
         if not is_trigger:
             if clauses.take("at"):
                 self.read_tolerance(clauses)
             if clauses.take("severity"):
                 self.severity = clauses.name("a word such as high")
-        order = "per, on" if is_trigger else "a text, per, on, at most, severity"
+        order = "per, on, for" if is_trigger else "a text, per, on, for, at most, severity"
         what = f"':' (before it can be, in this order: {order})"
         if clauses.word in {"every", "changes", "rows"} and self.clock is None:
             raise clauses.expected(what, f"write on before it, as in {_CLOCKS[clauses.word]}")

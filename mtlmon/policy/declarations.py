@@ -66,7 +66,7 @@ _HEAD = re.compile(
       [ \t]* (?P<keyword> const | let | atom | stream | relation | policy | find | trigger ) [ \t]+
       (?P<name> "(?: [^"\\\n] | \\. )*" | `[^`\n]*` | [^\s"`=:(),\#]+ ) [ \t]*
       (?: (?P<sign> = (?! > ) | : ) | (?P<arguments> \( ) |
-         (?P<clause> (?= " | (?: per | on | at | severity ) \s ) ) )
+         (?P<clause> (?= " | (?: per | on | for | at | severity ) \s ) ) )
     | [ \t]* (?P<line>
          time [ \t]+ zone (?= [ \t]+ " ) | unit | time | event | pattern | zone | key ) [ \t]+
       (?P<value> (?: "(?: [^"\\\n] | \\. )*" | `[^`\n]*` | [^\W\d]\w* )

@@ -84,6 +84,8 @@ class Policy:
             is a single trace, None for the key of the run.
         text: what the policy means, in words; empty if the file does not say.
         clock: the time-points, or None for all rows.
+        lasting: how long what is written must have failed before that is a violation, as the
+            formula says; None if every failure is one.
         tolerance: the share of time-points, from 0 to 1, at which it may be violated, or None.
         most: the number of time-points at which it may be violated, or None.
         severity: how serious a violation is, or None.
@@ -101,6 +103,7 @@ class Policy:
         "is_trigger",
         "key",
         "key_variables",
+        "lasting",
         "message",
         "most",
         "name",
@@ -119,6 +122,7 @@ class Policy:
         *,
         text: str = "",
         clock: Clock | None = None,
+        lasting: int | Duration | None = None,
         tolerance: Fraction | None = None,
         most: int | None = None,
         severity: str | None = None,
@@ -134,6 +138,7 @@ class Policy:
         self.key = key
         self.text = text
         self.clock = clock
+        self.lasting = lasting
         self.tolerance = tolerance
         self.most = most
         self.severity = severity
@@ -166,6 +171,19 @@ class Policy:
         if self.most is not None:
             return f"at most {self.most}"
         return "" if self.tolerance is None else f"at most {float(100 * self.tolerance):g}%"
+
+    def lasting_text(self, unit: str | None) -> str:
+        """How long it must have failed, with the unit if that is known; empty if not for long."""
+        if self.lasting is None:
+            return ""
+        from mtlmon.syntax.durations import period_text
+
+        return f"for {period_text(self.lasting, unit)}"
+
+    def demand(self, unit: str | None) -> str:
+        """What its time-points are to fulfil, as written."""
+        written = str(self.written)
+        return written if self.lasting is None else f"{written}, {self.lasting_text(unit)}"
 
     def allows(self, violations: int, time_points: int) -> bool:
         """Whether it may be violated that many times.

@@ -32,7 +32,7 @@ _OTHER_QUOTES = re.compile(
 )
 # A line of what stands between the name of a policy and its colon.
 _CLAUSE = re.compile(
-    r"[ \t]*(severity|per|on[ \t]+every|on[ \t]+changes|at[ \t]+most)[ \t]+"
+    r"[ \t]*(severity|per|on[ \t]+every|on[ \t]+changes|for(?=[ \t]+[0-9])|at[ \t]+most)[ \t]+"
     r"(?![A-Z]+\b|and\b|or\b|implies\b|iff\b)[^\s:]+[^:]*\Z"
 )
 # A line that names columns, of which one may have characters that need backquotes.
@@ -54,11 +54,11 @@ _QUANTIFIER = re.compile(
 _KEYWORDS = ("policy", "trigger", "find", "let", "atom", "stream", "relation", "const")
 _FORMS = {
     "policy": (
-        'policy NAME ["TEXT"] [per COLUMN] [on every 10s | on changes of RELATION] [at most 1%] '
-        '[severity WORD]: FORMULA [message "TEXT"]'
+        'policy NAME ["TEXT"] [per COLUMN] [on every 10s | on changes of RELATION] [for 5m] '
+        '[at most 1%] [severity WORD]: FORMULA [message "TEXT"]'
     ),
     "trigger": (
-        "trigger NAME [per COLUMN] [on every 10s | on changes of RELATION]: CONDITION "
+        "trigger NAME [per COLUMN] [on every 10s | on changes of RELATION] [for 5m]: CONDITION "
         '[message "TEXT"]'
     ),
     "find": "find NAME: FORMULA",
@@ -80,8 +80,8 @@ _NAMELESS = (
 _WORDS = re.compile(
     r"[ \t]*(?:(?P<checked>policy|find|trigger)|const|let|atom|stream|relation)[ \t]+"
     r"(?P<name>(?!per\b)[^\W\d][\w-]*"
-    r"(?:[ \t]+(?!(?:per|on|at|severity|every|changes|rows)[ \t])[^\W\d][\w-]*)+)[ \t]*"
-    r"""(?(checked)(?::|(?=["\[])|(?=(?:per|on|at|severity)[ \t][^:\n]*:))|=(?![=>]))"""
+    r"(?:[ \t]+(?!(?:per|on|for|at|severity|every|changes|rows)[ \t])[^\W\d][\w-]*)+)[ \t]*"
+    r"""(?(checked)(?::|(?=["\[])|(?=(?:per|on|for|at|severity)[ \t][^:\n]*:))|=(?![=>]))"""
 )
 
 
@@ -142,7 +142,7 @@ def hint_for(text: str, offset: int, declaration: Declaration, error: FormulaErr
     word = "" if found is None else found.group()
     if word == "message":
         return f"policies and triggers have messages, in double quotes: {_FORMS['trigger']}"
-    if word in {"per", "on", "severity"} and declaration.kind == POLICY:
+    if word in {"per", "on", "for", "severity"} and declaration.kind == POLICY:
         return f"write this before the colon: {_FORMS[POLICY]}"
     if word == "not" and (negated := _WORD.match(text, offset + 3 + _blanks(text, offset + 3))):
         word = negated.group()

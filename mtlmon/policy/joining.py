@@ -263,6 +263,7 @@ class _Joiner:
             default if policy.key is None else policy.key,
             text=policy.text,
             clock=renamer.clock(policy.clock),
+            lasting=policy.lasting,
             tolerance=policy.tolerance,
             most=policy.most,
             severity=policy.severity,

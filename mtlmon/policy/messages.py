@@ -59,7 +59,7 @@ class ShownMessage(NamedTuple):
         names: the names of its expressions.
         violations: the name of what is true at the rows or ticks that violate the policy; None if
             an atom is, or if the message has no values and belongs to every violation.
-        is_later: whether later rows decide which rows violate the policy. Then `violations` is true
+        is_later: whether other rows decide which rows violate the policy. Then `violations` is true
             at those that can, and None if all can.
     """
 

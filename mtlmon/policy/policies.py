@@ -7,6 +7,7 @@ import re
 from mtlmon.policy.clauses import PolicyClauses
 from mtlmon.policy.declarations import CHECKED, FIND, FORMULA, POLICY, TRIGGER
 from mtlmon.policy.definitions import Clock, Policy
+from mtlmon.policy.lasting import lasting
 from mtlmon.syntax.lexer import comment_end, skip_blanks
 
 TYPE_CHECKING = False
@@ -75,6 +76,7 @@ class PolicyReader:
             clauses.key,
             text=clauses.text,
             clock=clauses.clock,
+            lasting=clauses.lasting,
             tolerance=clauses.tolerance,
             most=clauses.most,
             severity=clauses.severity,
@@ -89,7 +91,8 @@ class PolicyReader:
         """Read the formula of a policy, or the condition of a trigger, and the message.
 
         Returns:
-            The formula with lets replaced, the formula as written, and the message or None.
+            The formula with lets replaced and with what `for` means, the formula as written, and
+            the message or None.
         """
         reader = self.reader
         message_span = self._split_message(declaration)
@@ -101,10 +104,12 @@ class PolicyReader:
             written = reader.formula(declaration)
             if clauses.clock is not None:
                 self._require_ordinary(written, declaration)
-        formula = reader.lets.replaced(written)
+        formula = demanded = reader.lets.replaced(written)
+        if clauses.lasting is not None:
+            formula = lasting(demanded, clauses.lasting)
         message = None
         if message_span is not None:
-            message = self._read_message(*message_span, formula, clauses)
+            message = self._read_message(*message_span, formula, demanded, clauses)
         return formula, written, message
 
     def _require_ordinary(self, formula: Formula, declaration: Declaration) -> None:
@@ -145,9 +150,17 @@ class PolicyReader:
         return None
 
     def _read_message(
-        self, start: int, end: int, formula: Formula, clauses: PolicyClauses
+        self, start: int, end: int, formula: Formula, demanded: Formula, clauses: PolicyClauses
     ) -> ShownMessage:
-        """Read the message of a policy or trigger, which is a text in double quotes."""
+        """Read the message of a policy or trigger, which is a text in double quotes.
+
+        Args:
+            start: where the text begins.
+            end: where it ends.
+            formula: the formula of the policy.
+            demanded: the formula without what `for` means.
+            clauses: the clauses of the policy.
+        """
         from mtlmon.policy.messages import ShownMessage, read_message
         from mtlmon.policy.triggers import violations_of
 
@@ -158,6 +171,7 @@ class PolicyReader:
         violations, is_later = violations_of(
             reader,
             formula,
+            demanded,
             start,
             has_clock=clauses.clock is not None,
             has_values=bool(names),

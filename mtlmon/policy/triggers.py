@@ -92,13 +92,21 @@ def _condition_at(reader: FileReader, node: Formula) -> Expression | None:
 
 
 def violations_of(
-    reader: FileReader, formula: Formula, place: int, *, has_clock: bool, has_values: bool
+    reader: FileReader,
+    formula: Formula,
+    demanded: Formula,
+    place: int,
+    *,
+    has_clock: bool,
+    has_values: bool,
 ) -> tuple[str | None, bool]:
     """Return what is true at the rows or ticks that violate a policy with a message.
 
     Args:
         reader: the reader of the file.
         formula: the formula, without lets.
+        demanded: the formula that must have failed for some time where that one fails; without a
+            clause `for` it is the same.
         place: the position of the message.
         has_clock: whether the policy has other time-points than all rows.
         has_values: whether the message has values, which are those of the row.
@@ -106,7 +114,7 @@ def violations_of(
     Returns:
         Its name in `PolicyFile.shown`; None if the formula is the negation of an atom, which says
         so by itself, or if only its verdicts say so, and nothing of the row is needed. Then whether
-        later rows decide which of these rows violate the policy; None is for all rows then.
+        other rows decide which of these rows violate the policy; None is for all rows then.
 
     Raises:
         PolicyError: the formula looks ahead without bound, or at other time-points than rows.
@@ -118,7 +126,11 @@ def violations_of(
         raise reader.error(place, message, "leave the message out")
     hint = "leave the values out of the message; --explain shows the rows and values"
     is_ahead = future_operator(formula) is not None
-    is_elsewhere = has_clock and any(node.operator.is_temporal for node in postorder(formula))
+    is_elsewhere = has_clock and _is_temporal(formula)
+    if has_values and is_elsewhere and not _is_temporal(demanded):
+        # it has failed wherever that is a violation, and the verdict says where it is one
+        condition = _where_false(demanded)
+        return None if condition is None else reader.file.show(condition), True
     if has_values and is_elsewhere:
         message = (
             "with 'on', the message of a formula with temporal operators cannot have values of rows"
@@ -130,6 +142,10 @@ def violations_of(
         _require_bound(reader, formula, place)
     condition = _where_false(formula)
     return None if condition is None else reader.file.show(condition), is_ahead
+
+
+def _is_temporal(formula: Formula) -> bool:
+    return any(node.operator.is_temporal for node in postorder(formula))
 
 
 def _require_bound(reader: FileReader, formula: Formula, place: int) -> None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from mtlmon.checking.outputs import TimeTexts
     from mtlmon.checking.row_files import RowPlace
     from mtlmon.checking.text_logs import TextLog
-    from mtlmon.policy import PolicyFile
+    from mtlmon.policy import Policy, PolicyFile
     from mtlmon.reporting import PolicyReport, Run
     from mtlmon.run.explaining import Explanations
     from mtlmon.run.reports import WrittenPolicies
@@ -190,9 +190,12 @@ class Found(ABC):
         started, self.earlier = snapshot
         self.started = datetime.fromtimestamp(started, UTC)
 
-    def details(self, text: str, time_stamp: int, row: RowPlace | None) -> list[str]:
+    def details(self, policy: Policy, time_stamp: int, row: RowPlace | None) -> list[str]:
         """Return the lines that precede an explanation: what is violated, where and when."""
-        details = [text] if text else []
+        details = [policy.text] if policy.text else []
+        if policy.lasting is not None:
+            unit = self.options.times.time_stamp_unit
+            details.append(f"violated {policy.lasting_text(unit)}")
         if row is not None:
             details.append(f"at {row}")
         if self.times is not None and not self.times.is_plain:

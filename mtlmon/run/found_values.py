@@ -282,7 +282,7 @@ class FoundValues(CollectedValues["Check"], FoundInOrder):
             explanations.add_facts(facts_of(policy, *violation[:2], row) | own)
             return
         title = None if policy.name is None else f"policy {policy.name}"
-        details = self.details(policy.text, violation.time_stamp, row)
+        details = self.details(declared, violation.time_stamp, row)
         explanations.add(text, title, details)
 
     # ---- the report ------------------------------------------------------------------------

@@ -243,7 +243,7 @@ class FoundVerdicts(CollectedVerdicts["LogCheck"], FoundInOrder):
         if isinstance(proof, UndecidedError):
             explanations.remark(f"{title}: {proof}" if title else str(proof))
             return
-        details = self.details(policy.text, violation.time_stamp, row)
+        details = self.details(policy, violation.time_stamp, row)
         details += [] if self.shown is None else self.shown.of(violation)
         explanations.add(proof.to_text, title, details, proof)
 

@@ -110,7 +110,8 @@ class PeopleLines:
         self.policies = policies
         self.times = times
         self.style = Style(options)
-        self.whats = [policy.text or str(policy.written) for policy in policies]
+        unit = options.times.time_stamp_unit
+        self.whats = [policy.text or policy.demand(unit) for policy in policies]
         self.counts = [0] * len(policies)
 
     def names(self, time_stamps: Sequence[int], offsets: Iterable[int]) -> list[str]:

@@ -95,6 +95,7 @@ class WrittenPolicies:
             "violations": policy.tolerance_text,
             "per": ", ".join(key),
             "on": "" if policy.clock is None else policy.clock.in_words(self.unit),
+            "violated": policy.lasting_text(self.unit),
         }
         return replace(
             report,

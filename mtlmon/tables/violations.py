@@ -118,5 +118,5 @@ def _reason(policy: Policy) -> str:
     """Return what a violation of a policy means, in short."""
     if policy.text:
         return policy.text
-    formula = str(policy.written)
+    formula = policy.demand(None)
     return f"violates {formula if len(formula) <= _LONGEST else f'{formula[:_LONGEST]}...'}"

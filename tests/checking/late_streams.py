@@ -89,6 +89,7 @@ FORMULAS = (
     "b IMPLIES EVENTUALLY[2,2] (ask OR ONCE[3,3] a)",
 )
 CLOCKS = ("", " on rows where a", " on rows where b", " on rows where ask")
+LASTING = ("", "", " for 3", " for 9")
 # the share of random runs that the references judge, too
 JUDGED = 0.25
 KEYS = {"answered": "", "calm": " per host", "pair": " per user, host", "whole": " per none"}
@@ -103,7 +104,8 @@ def program(
 ) -> PolicyFile:
     """A file of policies with the names and keys that `wanted` knows; random atoms by default."""
     policies = "".join(
-        f"policy {name}{key}{source.choice(clocks)}: {source.choice(FORMULAS)}\n"
+        f"policy {name}{key}{source.choice(clocks)}{source.choice(LASTING)}: "
+        f"{source.choice(FORMULAS)}\n"
         for name, key in KEYS.items()
     )
     return parse_policies(STREAMS + (atoms or atoms_of(source)) + policies)

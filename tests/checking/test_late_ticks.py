@@ -74,7 +74,8 @@ def program(source: random.Random, clocks: Sequence[str] = ("", *EVERY)) -> Poli
             chosen = [one.replace("asked.last(or: 0) < asked", "often > 0") for one in chosen]
         first, second = (f"({one})" for one in chosen)
         formula = source.choice(FORMULAS).format(a=first, b=second)
-        policies += f"policy {name}{key}{clock}: {formula}\n"
+        lasts = source.choice(("", "", " for 4", " for 9"))
+        policies += f"policy {name}{key}{clock}{lasts}: {formula}\n"
     return parse_policies(STREAMS + policies)
 
 

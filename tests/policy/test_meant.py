@@ -9,8 +9,8 @@ from mtlmon.policy import parse_policies
 from tests.doors import Nulls, remarks
 
 FORM = (
-    'policy NAME ["TEXT"] [per COLUMN] [on every 10s | on changes of RELATION] [at most 1%] '
-    '[severity WORD]: FORMULA [message "TEXT"]'
+    'policy NAME ["TEXT"] [per COLUMN] [on every 10s | on changes of RELATION] [for 5m] '
+    '[at most 1%] [severity WORD]: FORMULA [message "TEXT"]'
 )
 
 

@@ -32,6 +32,7 @@ from tests.doors import predicates_operators as ops
 from tests.doors import syntax_operators as formulas
 from tests.reference import first_order, relations
 from tests.reference.evaluator import Truth, evaluate
+from tests.reference.lasting import demanded, lasting, lasting_rows
 from tests.reference.later_values import LaterProgram
 from tests.reference.streams import Period, Program, StreamText
 from tests.traces import EndTime, Event, Prefix, TimePoint
@@ -153,8 +154,10 @@ def said_of(file: PolicyFile, log: Log, numbers: Sequence[int] | None = None) ->
             if open_rows.get(trace):
                 waiting += [(number, own, name) for name in open_rows[trace]]
             prefix = Prefix(events, clock, closed=log.end == "inf")
-            said = evaluate(policy.formula, prefix)
-            for point, value in zip(mine, said, strict=True):
+            times = [event.time_stamp for event in events]
+            said = evaluate(demanded(file, policy), prefix)
+            values = lasting(said, times, policy.lasting)
+            for point, value in zip(mine, values, strict=True):
                 found[number, own, point.name] = value
     return Said(found, waiting)
 
@@ -182,7 +185,7 @@ def _time_points(
     """The time-points of a policy, and by trace the rows that still wait."""
     policy = file.policies[number]
     clock = policy.clock
-    names = dict.fromkeys(policy.formula.atoms)
+    names = dict.fromkeys(demanded(file, policy).atoms)
     if clock is not None and clock.atom is not None:
         names[clock.atom] = None
     texts = _Texts(file)
@@ -368,7 +371,7 @@ def answers_of(
         types: the types of the values of variables.
     """
     policy = file.policies[number]
-    formula = policy.formula
+    formula = whole = demanded(file, policy)
     names: list[str] = []
     if not policy.is_find:
         while formula.operator is formulas.FORALL:
@@ -377,7 +380,8 @@ def answers_of(
     names = list(dict.fromkeys([*names, *free_variables(formula)[id(formula)]]))
     judge = first_order.answers if policy.is_find else first_order.violations
     found: list[list[str] | None] = []
-    for said in judge(policy.formula, log, names, types=types):
+    every = judge(whole, log, names, types=types)
+    for said in lasting_rows(every, [stamp for stamp, _ in log.points], policy.lasting):
         word = "match" if policy.is_find else "false"
         lines = []
         for row in said.satisfying:

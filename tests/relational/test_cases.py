@@ -15,6 +15,7 @@ from mtlmon.relational import analyse
 from mtlmon.testing import check, policies
 from tests.cli.process import mtlmon as mtlmon_command
 from tests.reference.first_order import Database, Let, Log, Row, answers, violations
+from tests.reference.lasting import demanded, lasting_rows
 from tests.relational.cases import CASES, Case, load
 
 _ROWS = re.compile(r"([A-Za-z_]\w*)((?:\s*\([^)]*\))*)")
@@ -167,7 +168,9 @@ def referred(file: PolicyFile, log: Log) -> list[str]:
     ]
     for one in analyse(file).policies:
         find = answers if one.policy.is_find else violations
-        every = find(one.policy.formula, log, one.reported, lets=lets)
+        every = find(demanded(file, one.policy), log, one.reported, lets=lets)
+        times = [stamp for stamp, _ in log.points]
+        every = lasting_rows(every, times, one.policy.lasting)
         for (stamp, offset), here in zip(offsets, every, strict=True):
             assert not here.undecided
             for row in here.satisfying:

@@ -3,5 +3,7 @@
 KEYWORDS = frozenset({"and", "or", "not", "in", "is", "null", "true", "false"})
 """They are not columns, and can also be written in capitals."""
 
-CLAUSES = frozenset({"per", "on", "every", "from", "until", "as", "at", "severity", "message"})
+CLAUSES = frozenset(
+    {"per", "on", "for", "every", "from", "until", "as", "at", "severity", "message"}
+)
 """They begin what follows an expression in a declaration; elsewhere they are columns."""
