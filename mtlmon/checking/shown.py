@@ -214,7 +214,7 @@ def _window_of(file: PolicyFile, node: Expression) -> Window | None:
         # its values may be of other time-points than rows
         return None
     try:
-        lower, upper, _ = extent_of(node, file.environment.unit)
+        lower, upper, *_ = extent_of(node, file.environment.unit)
     except NotPossible:
         return None
     if upper < 0:

@@ -68,7 +68,12 @@ _COMPARISONS = frozenset({ops.EQUAL, ops.NOT_EQUAL, *ops.ORDERINGS, ops.IN, ops.
 _COMPARING = frozenset({ops.WINDOW_DISTINCT, ops.INSTANCE, *ops.LOOK_UPS})
 # what columns are read as that are arguments of atoms
 _OF_ARGUMENT: dict[str | None, str] = {NUMBER: FLOATS, ORDERED: ORDERED_FLOATS}
-_OF_NUMBERS = frozenset({"sum", "avg", "var", "stddev", "median", "quantile", "integral"})
+_OF_NUMBERS = frozenset(
+    {
+        *("sum", "avg", "var", "stddev", "median", "quantile", "integral"),
+        *("increase", "rate", "resets"),
+    }
+)
 
 _Slot = int
 if TYPE_CHECKING:
@@ -546,7 +551,7 @@ class _Finder:
         if word in {"any", "all"}:
             self.all_are(operands, _BOOLEAN)
             return self.slots.new(_BOOLEAN)
-        if word == "distinct":
+        if word in {"distinct", "changes"}:
             return self.slots.new(NUMBER)
         if word in _OF_NUMBERS:
             self.all_are(operands, NUMBER)

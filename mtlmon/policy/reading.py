@@ -301,9 +301,9 @@ class FileReader(DeclaredText):
                 self.errors.append(self.error(0, message, hint))
 
     def read_stream(self, declaration: Declaration) -> None:
-        from mtlmon.policy.predicates.operators import AGGREGATES
+        from mtlmon.policy.predicates.operators import AGGREGATES, RESERVED
 
-        if declaration.name in AGGREGATES:
+        if declaration.name in AGGREGATES and declaration.name in RESERVED:
             message = f"{declaration.name} is an aggregate: {declaration.name}[0,5](...)"
             raise self.error(declaration.place, message, "give the stream another name")
         clauses = self.clauses(declaration.start, declaration.end)

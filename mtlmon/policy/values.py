@@ -36,16 +36,20 @@ __all__ = [
     "all_",
     "any_",
     "avg",
+    "changes",
     "column",
     "count",
     "distinct",
     "first",
+    "increase",
     "integral",
     "last",
     "max_",
     "median",
     "min_",
     "quantile",
+    "rate",
+    "resets",
     "stddev",
     "sum_",
     "value",
@@ -313,6 +317,32 @@ def integral(
     """
     parameters = ["linear"] if linear else []
     return _window("integral", of, lower, upper, default, *parameters)
+
+
+def increase(
+    of: Argument, lower: Bound = 0, upper: Bound = "inf", *, default: Constant = None
+) -> Value:
+    """Return how much a counter has grown; arguments as for `avg`."""
+    return _window("increase", of, lower, upper, default)
+
+
+def rate(of: Argument, lower: Bound, upper: Bound, *, default: Constant = None) -> Value:
+    """Return how much a counter has grown for each second; arguments as for `avg`."""
+    return _window("rate", of, lower, upper, default)
+
+
+def changes(
+    of: Argument, lower: Bound = 0, upper: Bound = "inf", *, default: Constant = None
+) -> Value:
+    """Return how often a value is not the one before; arguments as for `avg`."""
+    return _window("changes", of, lower, upper, default)
+
+
+def resets(
+    of: Argument, lower: Bound = 0, upper: Bound = "inf", *, default: Constant = None
+) -> Value:
+    """Return how often a value is less than the one before; arguments as for `avg`."""
+    return _window("resets", of, lower, upper, default)
 
 
 def _window(

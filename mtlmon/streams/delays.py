@@ -80,7 +80,7 @@ class Delays:
 
     def add(self, kernel: Kernel) -> None:
         """Add the delays of a window or offset over rows."""
-        lower, upper, _ = kernel.extent
+        lower, upper, *_ = kernel.extent
         self.delays.add(lower)
         self.bounds.add(lower)
         if upper >= 0:
@@ -97,7 +97,7 @@ class Delays:
         Returns:
             Whether the window ends.
         """
-        lower, upper, _ = kernel.extent
+        lower, upper, *_ = kernel.extent
         if upper < 0:
             return False
         self.delays |= {lower, upper}

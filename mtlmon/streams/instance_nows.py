@@ -56,7 +56,7 @@ class InstanceNows:
             for task in layer.tasks:
                 if task.period == self.frame:
                     for kernel in task.kernels:
-                        lower, upper, _ = kernel.extent
+                        lower, upper, *_ = kernel.extent
                         delays |= {lower, upper + 1}
         # a row makes a difference at once where it is read; 0 is no limit here, too
         self._delays = sorted(delays - {0})

@@ -568,7 +568,7 @@ ctypedef fused AnyKernel:
     QueueWindow
     DistinctWindow
     QuantileWindow
-    IntegralWindow
+    StepWindow
     Fold
     Last
 
@@ -631,7 +631,7 @@ ctypedef fused KernelByTrace:
     QueueWindow
     DistinctWindow
     QuantileWindow
-    IntegralWindow
+    StepWindow
     Fold
     Last
 

@@ -15,6 +15,7 @@ from mtlmon.policy.predicates.columns import column_type
 from mtlmon.policy.predicates.machine_code import NotPossible, constant_as
 from mtlmon.streams import native
 from mtlmon.streams.cells import cell_kind, from_cells, is_set, room_for_results, to_cells
+from mtlmon.syntax.bounds import UNITS
 from mtlmon.syntax.durations import Duration, DurationInterval
 
 if TYPE_CHECKING:
@@ -40,11 +41,14 @@ class Extent(NamedTuple):
         lower: how old values are at least, in units of time.
         upper: how old they are at most; -1 for no limit.
         distance: for LAST, how many values back; otherwise 0.
+        length: for a rate, how long the window is: in seconds if the unit of time is known, else in
+            units of time.
     """
 
     lower: int
     upper: int
     distance: int = 0
+    length: float = 0
 
     @property
     def excludes_present(self) -> bool:
@@ -68,7 +72,11 @@ def extent_of(node: Expression, unit: str | None) -> Extent:
         if isinstance(interval, DurationInterval) and unit is not None:
             interval = interval.in_unit(unit, node.operator.word)
         upper = -1 if interval.upper is None else interval.upper
-        return Extent(interval.lower, upper)
+        length = 0.0
+        if node.operator is ops.WINDOW_RATE:
+            units = max(0, upper - interval.lower)
+            length = units * UNITS[unit] / UNITS["s"] if unit is not None else float(units)
+        return Extent(interval.lower, upper, length=length)
     distance = node.offset.distance
     if node.operator is ops.LAST:
         assert isinstance(distance, int)
@@ -162,14 +170,16 @@ class Kernel:
 
         It gets its argument as it was so long ago then.
         """
-        lower, upper, _ = self.extent
-        self.extent = Extent(max(0, lower - length), upper if upper < 0 else upper - length)
+        lower, upper, *_ = self.extent
+        self.extent = self.extent._replace(
+            lower=max(0, lower - length), upper=upper if upper < 0 else upper - length
+        )
         self.native = self._kernel()
         self.counter = self._counter()
 
     def can_step_over_ticks(self, period: int) -> bool:
         """Whether a window of ticks of a period can do without some; see `step_over_ticks`."""
-        lower, upper, _ = self.extent
+        lower, upper, *_ = self.extent
         return (
             self.node.operator in _STEPS and -(-lower // period) <= upper // period <= MOST_DISTANCE
         )
@@ -183,7 +193,7 @@ class Kernel:
         Args:
             period: the period of the ticks that it looks at.
         """
-        lower, upper, _ = self.extent
+        lower, upper, *_ = self.extent
         first, last = -(-lower // period), upper // period
         kind, is_float = _STEPS[self.node.operator], self.argument.name == "float"
         self.native = native.TickWindow(kind, is_float, first, last)
@@ -318,7 +328,7 @@ class Kernel:
 
     def _kernel(self) -> native.Kernel:
         operator = self.node.operator
-        lower, upper, distance = self.extent
+        lower, upper, distance, length = self.extent
         is_float = self.argument.name == "float"
         if operator in _COUNTS:
             return native.CountWindow(lower, upper)
@@ -330,10 +340,11 @@ class Kernel:
             return native.SumWindow(_SUMS[operator], is_float, lower, upper)
         if operator is ops.WINDOW_DISTINCT:
             return native.DistinctWindow(is_float, lower, upper)
-        if operator is ops.WINDOW_INTEGRAL:
-            return native.IntegralWindow(
-                is_float, lower, upper, ops.LINEAR in self.node.window.parameters
-            )
+        if operator in _BETWEEN:
+            kind = _BETWEEN[operator]
+            if ops.LINEAR in self.node.window.parameters:
+                kind = "lines"
+            return native.StepWindow(kind, is_float, lower, upper, length)
         if operator in _QUANTILES:
             parameters = self.node.window.parameters
             share = constant_as(parameters[0], kinds.FLOAT) if parameters else 0.5
@@ -387,7 +398,18 @@ _CHOICES: dict[Operator, Literal["first", "last", "min", "max"]] = {
     ops.WINDOW_MIN: "min",
     ops.WINDOW_MAX: "max",
 }
-_INTEGERS = {ops.WINDOW_COUNT, ops.COUNT_ROWS, ops.WINDOW_DISTINCT}
+_BETWEEN: dict[Operator, Literal["integral", "lines", "increase", "rate", "changes", "resets"]] = {
+    ops.WINDOW_INTEGRAL: "integral",
+    ops.WINDOW_INCREASE: "increase",
+    ops.WINDOW_RATE: "rate",
+    ops.WINDOW_CHANGES: "changes",
+    ops.WINDOW_RESETS: "resets",
+}
+"""Aggregates of the steps between successive values."""
+_INTEGERS = {
+    *(ops.WINDOW_COUNT, ops.COUNT_ROWS, ops.WINDOW_DISTINCT),
+    *(ops.WINDOW_CHANGES, ops.WINDOW_RESETS),
+}
 
 
 def _found_kind(operator: Operator, argument: Kind) -> Kind:
@@ -398,7 +420,7 @@ def _found_kind(operator: Operator, argument: Kind) -> Kind:
         return kinds.BOOLEAN
     if operator in ops.OFFSETS.values() or operator in _CHOICES:
         return cell_kind(argument)
-    if operator is ops.WINDOW_SUM and argument.name in {"integer", "null"}:
+    if operator in {ops.WINDOW_SUM, ops.WINDOW_INCREASE} and argument.name in {"integer", "null"}:
         return argument
     return kinds.FLOAT
 

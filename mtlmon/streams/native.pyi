@@ -70,6 +70,7 @@ class Window(Kernel): ...
 
 _Choice: TypeAlias = Literal["first", "last", "min", "max"]
 _Sum: TypeAlias = Literal["sum", "avg", "var", "stddev"]
+_Step: TypeAlias = Literal["integral", "lines", "increase", "rate", "changes", "resets"]
 
 @final
 class CountWindow(Window):
@@ -94,8 +95,10 @@ class QuantileWindow(Window):
     def __init__(self, share: float, lower: int, upper: int) -> None: ...
 
 @final
-class IntegralWindow(Window):
-    def __init__(self, is_float: bool, lower: int, upper: int, is_linear: bool = False) -> None: ...
+class StepWindow(Window):
+    def __init__(
+        self, kind: _Step, is_float: bool, lower: int, upper: int, length: float = 1
+    ) -> None: ...
 
 @final
 class Fold(Kernel):

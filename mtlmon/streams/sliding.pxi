@@ -274,7 +274,7 @@ ctypedef fused AnyWindow:
     QueueWindow
     DistinctWindow
     QuantileWindow
-    IntegralWindow
+    StepWindow
 
 
 cdef inline int advance(AnyWindow window, int64_t now) except -1 nogil:
@@ -313,7 +313,7 @@ ctypedef fused ExactWindow:
     SumWindow
     DistinctWindow
     QuantileWindow
-    IntegralWindow
+    StepWindow
 
 
 cdef inline int push_by_trace(

@@ -74,6 +74,9 @@ CONDITIONS = (
     "of_host[host] > 1",
     "sum(views over views) > 2",
     "count[3,3](ask) > 0",
+    "increase[0,7](amount) > 4",
+    "changes[0,*)(host) > 3",
+    "resets[1,9](amount) = 2",
     # the root of a negative number is NaN, which is no value in windows
     "min[0,6](sqrt(amount - 4.0), or: 0.0) < 1.2",
     "max(sqrt(amount - 4.0), 1.5) >= 1.5",

@@ -118,7 +118,7 @@ def test_what_is_written_is_read_back(expression: Expression) -> None:
     assert hash(again) == hash(expression)
 
 
-@pytest.mark.parametrize("word", ["until", "once", "since", "count", "if", "plain"])
+@pytest.mark.parametrize("word", ["until", "once", "since", "count", "if", "plain", "rate"])
 def test_instances_of_streams_that_are_named_like_words(word: str) -> None:
     expression = Expression(ops.INSTANCE, (Expression(ops.COLUMN, (), "x"),), word)
     assert parse_expression(str(expression)) == expression
@@ -304,7 +304,7 @@ def test_deep_and_long_expressions(text: str) -> None:
         ("quantile[0,5](x, or: 2)", 23, "quantile takes 2 arguments, not 1", ""),
         ("quantile[0,5](x, 0.5, 1)", 23, "quantile takes 2 arguments", "follows or:"),
         (
-            "rate[0,5](x)",
+            "grow[0,5](x)",
             10,
             "expected an operator or the end",
             "the aggregates of windows are count",

@@ -64,7 +64,7 @@ POLICIES = [
     ("policy a: average(x) > 3", 11, "did you mean avg? a window is written"),
     ("policy a: avg_over_time(x) > 3", 11, "did you mean avg?"),
     ("policy a: rolling_mean(x) > 3", 11, "did you mean avg?"),
-    ("policy a: rate(x) > 3", 11, "x - x.last()"),
+    ("policy a: irate(x) > 3", 11, "did you mean rate?"),
     ("policy a: len(x) > 3", 11, "did you mean length?"),
     ("policy a: exists x. p(x)", 18, "in capitals and has a dot: EXISTS x. p(...)"),
     ("policy a: exists x p(x)", 11, "in capitals and has a dot: EXISTS x. p(...)"),

@@ -48,7 +48,10 @@ def at(time_stamps: Sequence[int], values: Sequence[Value], row: int, distance: 
 
 
 def fold(aggregate: str, values: list[Value], parameter: float = 0.5) -> Value:
-    """The value of an aggregate over a window without nulls; None is null."""
+    """The value of an aggregate over a window without nulls; None is null.
+
+    The parameter is the share of a quantile, and the length of the window of a rate.
+    """
     if aggregate in {"count", "any", "all"}:
         trues = sum(value is True for value in values)
         return {"count": trues, "any": trues > 0, "all": trues == len(values)}[aggregate]
@@ -56,6 +59,13 @@ def fold(aggregate: str, values: list[Value], parameter: float = 0.5) -> Value:
         return len({canonical(value) for value in values})
     if not values:
         return None
+    if aggregate in {"changes", "resets"}:
+        steps = pairwise(values)
+        if aggregate == "changes":
+            return sum(one != other for one, other in steps)
+        return sum(other < one for one, other in steps)  # type: ignore[operator]
+    if aggregate in {"increase", "rate"}:
+        return None if len(values) < 2 else growth(values, aggregate, parameter)
     if aggregate in {"first", "last"}:
         return values[0] if aggregate == "first" else values[-1]
     if aggregate in {"min", "max"}:
@@ -94,6 +104,20 @@ def total(values: list[Value]) -> int | float:
             raise Overflow
         return found
     return rounded_total(values)
+
+
+def growth(values: list[Value], aggregate: str, length: float) -> int | float:
+    """How much a counter has grown; it counts from 0 where it is below the value before."""
+    grown: list[Value] = []
+    for one, other in pairwise(values):
+        if not other >= one:  # type: ignore[operator]
+            grown.append(other)
+        elif math.isfinite(one) and math.isfinite(other):  # type: ignore[arg-type]
+            # the exact difference, of which only the sum is rounded
+            grown += [other, -one]  # type: ignore[operator]
+        else:
+            grown.append(other - one)  # type: ignore[operator]
+    return total(grown) if aggregate == "increase" else rounded_total(grown) / length
 
 
 def rounded_total(values: list[Value]) -> float:

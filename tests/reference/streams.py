@@ -475,7 +475,11 @@ class _Trace:
             window = in_window(times, values, place, *bounds)
             if not window and default is not None:
                 return plain(default)
-            found = fold(word, window, float(str(parameters[0])) if parameters else 0.5)
+            parameter = float(str(parameters[0])) if parameters else 0.5
+            if word == "rate":
+                assert interval.upper is not None
+                parameter = interval.upper - interval.lower
+            found = fold(word, window, parameter)
         return plain(default) if found is None else found
 
     def offset(self, node: Expression, place: int, instance: Instance | None) -> Any:

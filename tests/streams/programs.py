@@ -254,6 +254,7 @@ def rows(size: int = 30) -> st.SearchStrategy[list[Row]]:
 
 
 _INTERVALS = ["[0,0]", "[0,3]", "[0,7]", "[1,4]", "[2,2]", "[0,*)", "[3,*)", "[0,5)"]
+_WITH_LENGTHS = {"[0,3]", "[0,7]", "[1,4]", "[0,5)"}
 
 
 class Writer:
@@ -338,10 +339,20 @@ class Writer:
     def window(self, kind: str, depth: int) -> str:
         interval = self.one(_INTERVALS)
         words = {
-            "integer": ["count", "rows", "sum", "first", "last", "min", "max", "distinct"],
+            "integer": [
+                "count",
+                "rows",
+                "sum",
+                "first",
+                "last",
+                "min",
+                "max",
+                "distinct",
+                *("increase", "changes", "resets"),
+            ],
             "float": [
                 *("sum", "avg", "avg", "first", "last", "min", "max"),
-                *("var", "stddev", "median", "quantile", "integral"),
+                *("var", "stddev", "median", "quantile", "integral", "increase", "rate"),
             ],
             "boolean": ["any", "all", "first", "last"],
             "text": ["first", "last", "min", "max"],
@@ -350,11 +361,13 @@ class Writer:
         if word == "rows":
             return f"count{interval}()"
         inner = "boolean" if word in {"count", "any", "all"} else kind
-        if word in {"avg", "var", "stddev", "median", "quantile", "integral"}:
+        if word in {"avg", "var", "stddev", "median", "quantile", "integral", "rate", "resets"}:
             inner = self.one(["integer", "float"])
-        if word == "distinct":
+        if word in {"distinct", "changes"}:
             inner = self.one(["integer", "float", "boolean", "text"])
         argument = self.argument(inner, depth, interval in {"[1,4]", "[2,2]", "[3,*)"})
+        if word == "rate" and interval not in _WITH_LENGTHS:
+            word = "avg"
         share = ", 0.9" if word == "quantile" else ""
         if word == "integral":
             share = self.one(["", ", linear"])

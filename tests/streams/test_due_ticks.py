@@ -55,6 +55,8 @@ def due_programs(draw: st.DrawFn) -> Texts:
         "f.at(-3)",
         "integral[0,9](f)",
         "integral[2,7](i % 7)",
+        "increase[0,9](f)",
+        "resets[2,7](i % 7)",
         "(i % 9).hold(or: 1)",
         "median[4,4](f)",
     ]

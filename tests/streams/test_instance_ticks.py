@@ -21,6 +21,7 @@ PER = ["per k as p", "per k", "per t as p", "per g as p", "per k as p, t as q", 
 WINDOWS = ["count[0,3]()", "count[0,7](row.b)", "sum[0,4](i)", "avg[0,9](f)", "max[0,*)(i)"]
 WINDOWS += ["min[1,5](f)", "i.last()", "i.last(2, or: 7)", "f.at(-2)", "i.hold(or: 1)"]
 WINDOWS += ["distinct[0,6](s)", "integral[0,8](i)", "median[0,9](i)", "sum[0,*)(f)"]
+WINDOWS += ["increase[0,8](i)", "changes[1,6](s)", "rate[0,9](f)"]
 WINDOWS += ["u.last(or: 0)", "sum[0,5](u)", "count[0,9](s = t) + 1", "sum[2,6](i + u)"]
 
 

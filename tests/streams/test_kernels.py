@@ -20,6 +20,7 @@ from tests.reference.aggregates import Value
 AGGREGATES = (
     *("count", "sum", "avg", "first", "last", "min", "max"),
     *("var", "stddev", "distinct", "median", "quantile", "integral", "lines"),
+    *("increase", "rate", "changes", "resets"),
 )
 AREAS = {"integral": reference.integral, "lines": reference.line_integral}
 SHARE = 0.3
@@ -37,8 +38,8 @@ def kernel_of(name: str, is_float: bool, lower: int, upper: int | None) -> nativ
     bound = -1 if upper is None else upper
     if name == "count":
         return native.CountWindow(lower, bound)
-    if name in AREAS:
-        return native.IntegralWindow(is_float, lower, bound, name == "lines")
+    if name in {*AREAS, "increase", "rate", "changes", "resets"}:
+        return native.StepWindow(name, is_float, lower, bound, SHARE)  # type: ignore[arg-type]
     if name == "distinct":
         return native.DistinctWindow(is_float, lower, bound)
     if name in {"median", "quantile"}:
@@ -109,9 +110,9 @@ def expected(
 
 
 def gives_floats(name: str, is_float: bool) -> bool:
-    if name in {"count", "distinct"}:
+    if name in {"count", "distinct", "changes", "resets"}:
         return False
-    return is_float or name in {"avg", "var", "stddev", *AREAS}
+    return is_float or name in {"avg", "var", "stddev", "rate", *AREAS}
 
 
 @st.composite
@@ -294,7 +295,7 @@ def test_sums_of_floats_are_those_of_fsum() -> None:
         assert sums[row] == math.fsum(values[first : row + 1])
 
 
-@pytest.mark.parametrize("name", ["median", "distinct", "min", "var"])
+@pytest.mark.parametrize("name", ["median", "distinct", "min", "var", "increase", "resets"])
 def test_large_windows_are_those_of_the_reference(name: str) -> None:
     """Values in many blocks, and tables that grow and shrink."""
     random = np.random.default_rng(2)
@@ -311,7 +312,7 @@ def test_large_windows_are_those_of_the_reference(name: str) -> None:
         for _ in range(2):
             kernel.undo()
             kernel.feed(batch, values[part].view(np.int64), None, results, validity)
-        found += (results if name == "distinct" else results.view(np.float64)).tolist()
+        found += (results if name in {"distinct", "resets"} else results.view(np.float64)).tolist()
     for row in [0, 1, *range(50, len(time_stamps), 97)]:
         first = int(np.searchsorted(time_stamps, time_stamps[row] - 1500))
         window: list[Value] = values[first : row + 1].tolist()

@@ -16,8 +16,9 @@ from tests.doors import streams_native as native
 from tests.sampling import thinned
 
 CHOICES = ("min", "max", "first", "latest")
-BOUNDED = ("count", "sum", "avg", "stddev", "distinct", "quantile", "integral", "lines", *CHOICES)
-UNBOUNDED = ("count", "sum", "var", "last", "integral", "lines", *CHOICES)
+STEPS = ("integral", "lines", "increase", "rate", "changes", "resets")
+BOUNDED = ("count", "sum", "avg", "stddev", "distinct", "quantile", *STEPS, *CHOICES)
+UNBOUNDED = ("count", "sum", "var", "last", *STEPS, *CHOICES)
 FLOATS = (0.0, -0.0, 0.1, -2.5, 1e300, -1e300, 5e-324, float("inf"), float("nan"))
 
 
@@ -37,8 +38,8 @@ class Aggregate(NamedTuple):
             return native.DistinctWindow(is_float, lower, upper)
         if kind == "quantile":
             return native.QuantileWindow(0.3, lower, upper)
-        if kind in {"integral", "lines"}:
-            return native.IntegralWindow(is_float, lower, upper, kind == "lines")
+        if kind in STEPS:
+            return native.StepWindow(kind, is_float, lower, upper, 7)  # type: ignore[arg-type]
         if kind == "last":
             return native.Last(lower + 1)
         choice = "last" if kind == "latest" else kind

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from mtlmon.policy.reading import FileReader
     from mtlmon.syntax.formula import Formula
 
-_RESERVED = frozenset({*ops.FUNCTIONS, *ops.AGGREGATES, *ops.FORMULA_AGGREGATES})
 BUILT_IN = {"point": "int", "time": "int"}
 """The type of the argument of each built-in atom; files can declare others of these names."""
 
@@ -108,7 +107,7 @@ class FirstOrderDeclarations:
 
     def require_free_name(self, declaration: Declaration) -> None:
         """Refuse an atom or let with arguments that is called like a function."""
-        if declaration.name in _RESERVED:
+        if declaration.name in ops.RESERVED:
             message = f"{declaration.name} is a function"
             raise self.reader.error(declaration.place, message, "give it another name")
 

@@ -47,7 +47,7 @@ from mtlmon.syntax.bounds import read_bound, read_interval
 from mtlmon.syntax.cursor import Cursor
 from mtlmon.syntax.formula import Span
 from mtlmon.syntax.interval import Interval
-from mtlmon.syntax.lexer import INVALID, NUMBER
+from mtlmon.syntax.lexer import INVALID, NUMBER, skip_blanks
 from mtlmon.syntax.operators import SMALL_WORDS
 
 if TYPE_CHECKING:
@@ -180,6 +180,20 @@ class CallParser(PrecedenceParser):
         columns = tuple(one.name if one.operator in ops.COLUMNS else str(one) for one in arguments)
         machine = OwnMachine(name, columns, made_by=registered_machine(name))
         self.close_call(arguments, ops.MACHINE, Window(Interval.FULL, machine=machine))
+
+    def is_window(self, token: Token) -> bool:
+        """Whether a name before a bracket is that of an aggregate, and not of a stream."""
+        word = token.value
+        if self.text[token.start] == "`":
+            return False
+        if word not in ops.AGGREGATES:
+            return registered(str(word)) is not None
+        if word in ops.RESERVED:
+            return True
+        match = _INTERVAL.match(self.text, self.ahead(1).start, self.end)
+        return match is None or self.text.startswith(
+            "(", skip_blanks(self.text, match.end(), self.end)
+        )
 
     def open_window(self, token: Token) -> bool:
         """Begin a call of an aggregate; return whether it is complete, as `count[0,5]()` is."""
@@ -458,11 +472,6 @@ class CallParser(PrecedenceParser):
             raise self.error(message, token, hint)
         self.index += 1
         return token.value
-
-
-def is_aggregate(word: object) -> bool:
-    """Whether a word before a bracket is the name of an aggregate."""
-    return word in ops.AGGREGATES or (isinstance(word, str) and registered(word) is not None)
 
 
 def _own(function: Operator, token: Token) -> OwnAggregate | None:

@@ -22,6 +22,7 @@ from mtlmon.policy.predicates.printer import column_text
 from mtlmon.policy.predicates.requirements import Requirements
 from mtlmon.support.guesses import with_advice
 from mtlmon.syntax.bounds import UNITS
+from mtlmon.syntax.durations import DurationInterval
 from mtlmon.syntax.report import visible
 from mtlmon.syntax.traversal import postorder
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from mtlmon.errors import FormulaError
     from mtlmon.policy.predicates.expression import Constant, Expression
     from mtlmon.policy.predicates.predicate import Predicate
+    from mtlmon.syntax.interval import Interval
 
 _REMEMBERING = frozenset({ops.OVER, ops.INSTANCE, *ops.WINDOWS, *ops.OFFSETS.values()})
 _ELEMENTS = {
@@ -202,6 +204,9 @@ class _Checker(Requirements):
         if operator is ops.OVER:
             return self.aggregate(node.over.aggregate, operand)
         own = node.window.own
+        if operator is ops.WINDOW_RATE and not _has_length(node.window.interval):
+            hint = "write rate[0,5m](x), or increase[0,*](x) for all of the log"
+            return self.report(node, "a rate is for a window with a length", hint)
         if own is None:
             kind = self.aggregate(operator.word, operand)
         else:
@@ -217,7 +222,7 @@ class _Checker(Requirements):
             return kinds.INTEGER if word == "count" else kinds.BOOLEAN
         if kind.name == "other":
             return self.unusable(operand)
-        if word == "distinct":
+        if word in {"distinct", "changes"}:
             return kinds.INTEGER
         if word in {"first", "last"}:
             return kind
@@ -225,7 +230,9 @@ class _Checker(Requirements):
             return kind if self.require_order(operand, word) else kinds.UNKNOWN
         if not self.require_number(operand, f"{word} takes"):
             return kinds.UNKNOWN
-        if word == "sum" and kind.name in {"integer", *kinds.OPEN}:
+        if word == "resets":
+            return kinds.INTEGER
+        if word in {"sum", "increase"} and kind.name in {"integer", *kinds.OPEN}:
             return kind._replace(unit=0)
         return kinds.FLOAT
 
@@ -520,6 +527,15 @@ class _Checker(Requirements):
                     message = f"the list mixes {wanted.words} and {found.words}"
                 self.report(operand, message, "values in a list must have the type of the column")
                 return
+
+
+def _has_length(interval: Interval) -> bool:
+    """Whether an interval has an upper bound above the lower one."""
+    if isinstance(interval, DurationInterval):
+        # its bounds are no numbers yet
+        lower, upper = interval.written
+        return upper is not None and upper != lower
+    return interval.upper is not None and interval.upper > interval.lower
 
 
 def _constant_kind(value: Constant) -> Kind:

@@ -192,6 +192,13 @@ WINDOW_STDDEV = _aggregate("stddev")
 WINDOW_MEDIAN = _aggregate("median")
 WINDOW_QUANTILE = _aggregate("quantile", constants=1)
 WINDOW_INTEGRAL = _aggregate("integral")
+WINDOW_INCREASE = _aggregate("increase")
+"""How much a counter has grown."""
+WINDOW_RATE = _aggregate("rate")
+"""The same for each second."""
+WINDOW_CHANGES = _aggregate("changes")
+WINDOW_RESETS = _aggregate("resets")
+"""How often a counter has begun anew."""
 LINEAR = "linear"
 """The parameter of an integral of the lines between values, which do not hold then."""
 WINDOW_OWN = _aggregate("own aggregate")
@@ -225,6 +232,8 @@ AGGREGATE_FORMULA = Operator("AGGREGATE_FORMULA", "", 1, OPERAND)
 """`SUM(a OVER FORMULA BY u)`, an aggregate over the valuations of a formula."""
 OF_FORMULAS = frozenset({COUNT_FORMULA, AGGREGATE_FORMULA})
 """The operators whose value is an `Aggregate`."""
+GROWTH = frozenset({WINDOW_INCREASE, WINDOW_RATE, WINDOW_CHANGES, WINDOW_RESETS})
+"""The aggregates of steps between the values in a window."""
 FORMULA_AGGREGATES = ("COUNT", "SUM", "AVG", "MIN", "MAX", "MEDIAN")
 """The words of aggregates over formulas."""
 
@@ -275,10 +284,14 @@ AGGREGATES = {
     for aggregate in (
         *(WINDOW_COUNT, WINDOW_SUM, WINDOW_AVG, WINDOW_MIN, WINDOW_MAX, WINDOW_FIRST, WINDOW_LAST),
         *(WINDOW_ANY, WINDOW_ALL, WINDOW_DISTINCT, WINDOW_VAR, WINDOW_STDDEV, WINDOW_MEDIAN),
-        *(WINDOW_QUANTILE, WINDOW_INTEGRAL),
+        *(WINDOW_QUANTILE, WINDOW_INTEGRAL, WINDOW_INCREASE, WINDOW_RATE, WINDOW_CHANGES),
+        WINDOW_RESETS,
     )
 }
 """The aggregate with one argument for each word."""
+
+RESERVED = frozenset({*FUNCTIONS, *AGGREGATES, *FORMULA_AGGREGATES} - {one.word for one in GROWTH})
+"""The words that no stream, relation or atom with arguments has."""
 
 WINDOWS = frozenset({*AGGREGATES.values(), COUNT_ROWS, WINDOW_OWN, MACHINE})
 """The operators whose value is a `Window`."""

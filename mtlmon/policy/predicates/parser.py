@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mtlmon.policy.predicates import operators as ops
-from mtlmon.policy.predicates.calls import CONSTANTS, NUMBERS, CallParser, is_aggregate
+from mtlmon.policy.predicates.calls import CONSTANTS, NUMBERS, CallParser
 from mtlmon.policy.predicates.expression import Constant, Expression
 from mtlmon.policy.predicates.keywords import CLAUSES
 from mtlmon.policy.predicates.lexer import (
@@ -174,7 +174,7 @@ class _Parser(CallParser):
                 elif self.ahead(1).kind != "[":
                     self.push_leaf(ops.COLUMN, token)
                     return
-                elif is_aggregate(token.value) and self.text[token.start] != "`":
+                elif self.is_window(token):
                     if self.open_window(token):
                         return
                 elif self.open_instance(token):

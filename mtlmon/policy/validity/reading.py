@@ -81,7 +81,7 @@ class RelationReader:
             FormulaError: something is not valid.
         """
         name, place = self.declaration.name, self.declaration.place
-        if name in {"rows", "table"} or name in ops.AGGREGATES:
+        if name in {"rows", "table"} or (name in ops.AGGREGATES and name in ops.RESERVED):
             what = "an aggregate" if name in ops.AGGREGATES else "a word of relations"
             raise self.reader.error(place, f"{name} is {what}", "give the relation another name")
         source = self.source()

@@ -1,5 +1,7 @@
 # cython: language_level=3
-"""Integrals over windows of values that hold until the next, or of the lines between values."""
+"""Sums over the steps between successive values in a window: integrals, and growth of counters."""
+
+from libc.math cimport isfinite, isinf
 
 
 cdef enum:
@@ -9,18 +11,45 @@ cdef enum:
     MOST_AREA_WORDS = MOST_SUM_WORDS + 2
 
 
+cdef enum StepKind:
+    # what is added up of two successive values
+    HELD                # the earlier one, times the time between them
+    LINES               # the area under the line between them
+    INCREASES           # how much larger the later one is; all of it if it is smaller
+    RATES               # the same, and the sum is divided by a length of time
+    CHANGES             # 1 if they differ
+    RESETS              # 1 if the later one is smaller
+
+
+cdef StepKind step_kind(str kind) except <StepKind> -1:
+    if kind == "integral":
+        return HELD
+    if kind == "lines":
+        return LINES
+    if kind == "increase":
+        return INCREASES
+    if kind == "rate":
+        return RATES
+    if kind == "changes":
+        return CHANGES
+    if kind == "resets":
+        return RESETS
+    raise ValueError(f"no steps of kind {kind!r}")
+
+
 cdef struct Area:
     # The last value that entered the window, and the last one that left it.
     int64_t entered, entered_at
     int64_t left, left_at
-    bint has_entered, has_left
+    uint8_t has_entered, has_left
+    uint8_t has_step            # whether several values have entered
     Specials specials
 
 
 cdef struct Event:
     # That a row entered or left, and what it took the place of.
     uint32_t trace
-    bint is_entry, had_value
+    uint8_t is_entry, had_value, had_step
     int64_t cell, time_stamp
 
 
@@ -45,44 +74,61 @@ cdef double end_of_line(double begin, double end, int64_t length, int64_t part) 
 
 
 @final
-cdef class IntegralWindow(Window):
-    """The integral over time of the held value, from the first value of the trace on.
+cdef class StepWindow(Window):
+    """A sum over the steps between successive values.
 
-    Each trace has the exact sum of value * length over the steps between the last row that left the
-    window and the last one that entered. The steps at both ends of the window are added on reading.
+    Each trace has the exact sum over the steps between the last row that left the window and the
+    last one that entered.
 
-    If it is linear, values do not hold, but go to the next one on a line. Steps are lines, and have
-    twice their area. On reading, the one in which the window begins is taken off, and what lies in
-    the window is added to the rounded sum of the others.
+    The integral is that of the held value, from the first value of the trace on: steps are value *
+    length, and the steps at both ends of the window are added on reading. With lines, values do not
+    hold, but go to the next one on a line. Steps are lines, and have twice their area. On reading,
+    the one in which the window begins is taken off, and what lies in the window is added to the
+    rounded sum of the others.
 
+    The others are about counters, and their steps are those between the values in the window. So
+    the step to the first of these is taken off on reading.
+
+    kind: "integral", "lines", "increase", "rate", "changes" or "resets".
     is_float: whether values are floats; otherwise, they are integers.
-    is_linear: whether there are lines between values.
+    length: for a rate, what the increase is divided by.
     """
 
-    cdef bint is_float, is_linear
+    cdef StepKind kind
+    cdef bint is_counter        # whether only steps between values in the window count
+    cdef bint is_float
+    cdef double length
     cdef Area *areas
-    cdef Chain *chains          # of the rows in the window, if it is linear and bounded
+    cdef Chain *chains          # of the rows in the window, if its first value matters
     cdef Numbers sums
     cdef Event *events          # those of the batch
     cdef size_t event_count, event_room
     cdef size_t noted           # how many places an event takes
     cdef int64_t from_end, to_end   # how far before the present the window ends and begins
 
-    def __cinit__(self, bint is_float, int64_t lower, int64_t upper, bint is_linear=False):
+    def __cinit__(
+        self, str kind not None, bint is_float, int64_t lower, int64_t upper, double length=1
+    ):
+        self.kind = step_kind(kind)
+        self.is_counter = self.kind != HELD and self.kind != LINES
         self.is_float = is_float
-        self.is_linear = is_linear
+        self.length = length
         self.noted = 1
         self.set_bounds(lower, upper)
-        # A row leaves when the window begins at its time-stamp: its step is then the first one.
         self.from_end = self.lower
         self.to_end = self.upper
-        self.upper -= self.is_bounded
+        if not self.is_counter:
+            # a row leaves when the window begins at its time-stamp: its step is then the first one
+            self.upper -= self.is_bounded
         init_rows(&self.rows, True, self.has_chains())
         self.sums.width = 4
-        self.sums.exponent = -128 if is_float else 0
+        self.sums.exponent = -128 if is_float and not self.counts_steps() else 0
+
+    cdef inline bint counts_steps(self) noexcept nogil:
+        return self.kind == CHANGES or self.kind == RESETS
 
     cdef inline bint has_chains(self) noexcept nogil:
-        return self.is_linear and self.is_bounded
+        return self.kind != HELD and self.is_bounded
 
     def __dealloc__(self):
         free(self.areas)
@@ -138,14 +184,53 @@ cdef class IntegralWindow(Window):
         )
         return 0
 
-    cdef inline int add_line(
+    cdef inline int add_between(
         self, uint32_t trace, int64_t cell, int64_t other, int64_t length, int sign
     ) except -1 nogil:
-        """Add or subtract what is between two values; the later one does not count for steps."""
+        """Add or subtract the step between two successive values."""
+        if self.is_counter:
+            return self.add_growth(trace, cell, other, sign)
         self.add_step(trace, cell, length, sign)
-        if self.is_linear:
+        if self.kind == LINES:
             self.add_step(trace, other, length, sign)
         return 0
+
+    cdef int add_growth(
+        self, uint32_t trace, int64_t cell, int64_t other, int sign
+    ) except -1 nogil:
+        if not self.counts_steps():
+            return self.add_increase(trace, cell, other, sign)
+        if self.is_counted(cell, other):
+            add_magnitude(number_of(&self.sums, trace), self.sums.width, 1, 0, sign < 0)
+        return 0
+
+    cdef inline bint is_counted(self, int64_t cell, int64_t other) noexcept nogil:
+        """Whether a step is a change, or a reset."""
+        cdef double before, after
+        if not self.is_float:
+            return other != cell if self.kind == CHANGES else other < cell
+        before = number_of_cell(True, cell)
+        after = number_of_cell(True, other)
+        return after != before if self.kind == CHANGES else after < before
+
+    cdef int add_increase(
+        self, uint32_t trace, int64_t cell, int64_t other, int sign
+    ) except -1 nogil:
+        """Add or subtract the increase from a value to the next one, exactly."""
+        cdef double before, after
+        cdef int64_t found
+        cdef bint is_reset = other < cell
+        if self.is_float:
+            before = number_of_cell(True, cell)
+            after = number_of_cell(True, other)
+            is_reset = not after >= before
+            if not (isfinite(before) and isfinite(after)):
+                if not is_reset:
+                    after -= before
+                memcpy(&found, &after, sizeof(found))
+                return self.add_step(trace, found, 1, sign)
+        self.add_step(trace, other, 1, sign)
+        return 0 if is_reset else self.add_step(trace, cell, 1, -sign)
 
     cdef inline void note(
         self, uint32_t trace, bint is_entry, bint had_value, int64_t cell, int64_t time_stamp
@@ -154,6 +239,7 @@ cdef class IntegralWindow(Window):
         event.trace = trace
         event.is_entry = is_entry
         event.had_value = had_value
+        event.had_step = self.areas[trace].has_step
         event.cell = cell
         event.time_stamp = time_stamp
         # with states by trace, nothing is taken back, and one place serves all
@@ -164,9 +250,10 @@ cdef class IntegralWindow(Window):
         cdef Area *area = &self.areas[trace]
         cdef int64_t now = self.rows.time_stamps[index]
         cdef int64_t cell = self.rows.values[index]
-        if area.has_entered:
-            self.add_line(trace, area.entered, cell, now - area.entered_at, 1)
         self.note(trace, True, area.has_entered, area.entered, area.entered_at)
+        if area.has_entered:
+            self.add_between(trace, area.entered, cell, now - area.entered_at, 1)
+            area.has_step = True
         area.entered = cell
         area.entered_at = now
         area.has_entered = True
@@ -192,7 +279,7 @@ cdef class IntegralWindow(Window):
         cdef int64_t cell = self.rows.values[index]
         cdef Chain *chain
         if area.has_left:
-            self.add_line(trace, area.left, cell, now - area.left_at, -1)
+            self.add_between(trace, area.left, cell, now - area.left_at, -1)
         self.note(trace, False, area.has_left, area.left, area.left_at)
         area.left = cell
         area.left_at = now
@@ -221,10 +308,12 @@ cdef class IntegralWindow(Window):
         else:
             advance(self, time_stamp)
         area = &self.areas[trace]
+        if self.is_counter:
+            return self.growth(trace, value)
         if not area.has_entered or self.is_before_lines(area, time_stamp):
             value[0] = 0
             return NOTHING
-        if self.is_linear:
+        if self.kind == LINES:
             total = self.area_of_lines(trace, time_stamp)
             memcpy(value, &total, sizeof(total))
             return FOUND
@@ -250,6 +339,56 @@ cdef class IntegralWindow(Window):
         """Whether the window begins after all values, of which none has a line to a next one."""
         return self.has_chains() and area.entered_at < time_stamp - self.to_end
 
+    cdef int growth(self, uint32_t trace, int64_t *value) except -1 nogil:
+        """Compute what the steps between the values in the window add up to."""
+        cdef Area *area = &self.areas[trace]
+        cdef size_t index = 0
+        cdef bint is_alone = not area.has_step
+        cdef bint has_step_before
+        cdef int found
+        value[0] = 0
+        if self.is_bounded:
+            if not self.has_first(trace, &index):
+                return NOTHING
+            is_alone = self.count_of(trace) < 2
+        elif not area.has_entered:
+            return NOTHING
+        if is_alone:
+            return FOUND if self.counts_steps() else NOTHING
+        has_step_before = self.is_bounded and area.has_left
+        if has_step_before:
+            self.add_between(trace, area.left, self.rows.values[index], 0, -1)
+        found = self.sum_of(trace, value)
+        if has_step_before:
+            self.add_between(trace, area.left, self.rows.values[index], 0, 1)
+        return found
+
+    cdef int sum_of(self, uint32_t trace, int64_t *value) noexcept nogil:
+        """Compute the sum of a trace: an integer, if values are or steps are counted."""
+        cdef const uint64_t *words = number_of(&self.sums, trace)
+        cdef uint32_t place
+        cdef double total
+        if self.counts_steps() or (self.kind == INCREASES and not self.is_float):
+            value[0] = <int64_t> words[0]
+            for place in range(1, self.sums.width):
+                if words[place] != <uint64_t> (value[0] >> 63):
+                    return OVERFLOWS
+            return FOUND
+        if has_specials(&self.areas[trace].specials):
+            total = special_sum(&self.areas[trace].specials)
+        else:
+            total = rounded(words, self.sums.width, self.sums.exponent)
+        if self.kind == RATES:
+            total /= self.length
+        memcpy(value, &total, sizeof(total))
+        return FOUND
+
+    cdef inline uint32_t count_of(self, uint32_t trace) noexcept nogil:
+        """How many rows of a trace are in the window."""
+        if self.is_by_trace:
+            return self.rings.of[trace].entry - self.rings.of[trace].start
+        return self.chains[trace].count
+
     cdef double area_of_lines(self, uint32_t trace, int64_t time_stamp) except? -1 nogil:
         cdef Area *area = &self.areas[trace]
         cdef int64_t first = 0, length = 0
@@ -262,14 +401,14 @@ cdef class IntegralWindow(Window):
                 number_of_cell(self.is_float, area.left), number_of_cell(self.is_float, first),
                 length, self.rows.time_stamps[index] - (time_stamp - self.to_end)
             )
-        self.add_line(trace, area.left, first, length, -1)
+        self.add_between(trace, area.left, first, length, -1)
         if has_specials(&area.specials):
             total = special_sum(&area.specials)
         else:
             total = rounded(
                 number_of(&self.sums, trace), self.sums.width, self.sums.exponent - 1
             )
-        self.add_line(trace, area.left, first, length, 1)
+        self.add_between(trace, area.left, first, length, 1)
         return total + cut
 
     cdef inline bint has_first(self, uint32_t trace, size_t *index) noexcept nogil:
@@ -315,16 +454,17 @@ cdef class IntegralWindow(Window):
             area = &self.areas[event.trace]
             if event.is_entry:
                 if event.had_value:
-                    self.add_line(
+                    self.add_between(
                         event.trace, event.cell, area.entered, area.entered_at - event.time_stamp,
                         -1
                     )
+                area.has_step = event.had_step
                 area.entered = event.cell
                 area.entered_at = event.time_stamp
                 area.has_entered = event.had_value
             else:
                 if event.had_value:
-                    self.add_line(
+                    self.add_between(
                         event.trace, event.cell, area.left, area.left_at - event.time_stamp, 1
                     )
                 area.left = event.cell
@@ -346,9 +486,24 @@ cdef class IntegralWindow(Window):
     cdef int clear_unsettled(self, uint8_t *flags, size_t count) except -1:
         cdef size_t number
         Window.clear_unsettled(self, flags, count)
+        if self.is_bounded and self.is_counter:
+            # a step from a value that has left does not count
+            return 0
         for number in range(min(count, <size_t> self.traces)):
             if self.areas[number].has_entered:
                 flags[number] = 0
+        return 0
+
+    cdef int visit_texts(self, const TextMarks *marks) except -1:
+        cdef uint32_t number
+        cdef Area *area
+        Window.visit_texts(self, marks)
+        for number in range(self.traces):
+            area = &self.areas[number]
+            if area.has_entered:
+                visit_text(&area.entered, marks)
+            if area.has_left:
+                visit_text(&area.left, marks)
         return 0
 
     cdef int renumber(self, const uint32_t *numbers, size_t count) except -1:
@@ -365,7 +520,7 @@ cdef class IntegralWindow(Window):
         write_numbers(&self.sums, writer)
         for number in range(self.traces):
             area = &self.areas[number]
-            writer.put(area.has_entered)
+            writer.put(<uint64_t> area.has_step << 1 | area.has_entered)
             writer.put(area.has_left)
             writer.put(zigzag(area.entered))
             writer.put(<uint64_t> area.entered_at)
@@ -375,6 +530,7 @@ cdef class IntegralWindow(Window):
         return 0
 
     cdef int read(self, NumberReader reader) except -1:
+        cdef uint64_t flags
         cdef uint32_t number
         cdef Area *area
         Window.read(self, reader)
@@ -385,7 +541,9 @@ cdef class IntegralWindow(Window):
         self.traces = self.sums.traces
         for number in range(self.traces):
             area = &self.areas[number]
-            area.has_entered = reader.get(1) != 0
+            flags = reader.get(3)
+            area.has_entered = flags & 1
+            area.has_step = flags >> 1 != 0
             area.has_left = reader.get(1) != 0
             area.entered = self.read_value(reader)
             area.entered_at = <int64_t> reader.get(INT64_MAX)
@@ -417,8 +575,12 @@ cdef class IntegralWindow(Window):
 
     # ---- states by trace -----------------------------------------------------------------------
 
-    # If it is bounded, the rows, and whether a value has left, that value and its time: these make
-    # the sum. Otherwise, the last value that has entered is there with the sum.
+    # If it is bounded, the rows make the sum; that of an area needs also the last value that has
+    # left, if there is one, and its time. Otherwise, the last value that has entered is there with
+    # the sum.
+
+    cdef inline bint keeps_left(self) noexcept nogil:
+        return self.is_bounded and not self.is_counter
 
     cdef bint has_states_by_trace(self):
         return True
@@ -453,12 +615,12 @@ cdef class IntegralWindow(Window):
         expect_rows(self, trace)
 
     cdef size_t state_words(self, uint32_t trace) noexcept nogil:
-        return Window.state_words(self, trace) + (LEFT_WORDS if self.is_bounded else 0)
+        return Window.state_words(self, trace) + (LEFT_WORDS if self.keeps_left() else 0)
 
     cdef void write_state(self, uint32_t trace, uint64_t *words) noexcept nogil:
         cdef const Area *area = &self.areas[trace]
         Window.write_state(self, trace, words)
-        if self.is_bounded:
+        if self.keeps_left():
             words += Window.state_words(self, trace)
             words[0] = area.has_left
             words[1] = <uint64_t> area.left
@@ -472,7 +634,7 @@ cdef class IntegralWindow(Window):
         if not self.is_at_once:
             ring = &self.rings.of[trace]
             ring.start = ring.entry = ring.end = 0
-        if not self.is_bounded or words == NULL:
+        if not self.keeps_left() or words == NULL:
             return Window.read_state(self, trace, words, size)
         if size < LEFT_WORDS:
             with gil:
@@ -484,6 +646,10 @@ cdef class IntegralWindow(Window):
             area.left_at = area.entered_at = <int64_t> words[size + 2]
         return Window.read_state(self, trace, words, size)
 
+    cdef int visit_texts_of_total(self, uint64_t *words, const TextMarks *marks) except -1:
+        visit_text(<int64_t *> &words[1], marks)
+        return 0
+
     cdef size_t total_words(self, uint32_t trace) noexcept nogil:
         cdef size_t words = 3 + number_words(&self.sums, trace)
         return words + (SPECIAL_WORDS if has_specials(&self.areas[trace].specials) else 0)
@@ -491,7 +657,8 @@ cdef class IntegralWindow(Window):
     cdef void write_total(self, uint32_t trace, uint64_t *words) noexcept nogil:
         cdef const Area *area = &self.areas[trace]
         cdef bint is_special = has_specials(&area.specials)
-        words[0] = <uint64_t> area.has_entered << 1 | is_special
+        words[0] = <uint64_t> is_special
+        words[0] |= <uint64_t> area.has_entered << 1 | <uint64_t> area.has_step << 2
         words[1] = <uint64_t> area.entered
         words[2] = <uint64_t> area.entered_at
         words += 3
@@ -510,7 +677,8 @@ cdef class IntegralWindow(Window):
         if size < 3 or (words[0] & 1 and size < 3 + SPECIAL_WORDS):
             with gil:
                 raise damaged()
-        area.has_entered = words[0] >> 1 != 0
+        area.has_entered = words[0] >> 1 & 1
+        area.has_step = words[0] >> 2 != 0
         area.entered = self.value_of_word(words[1])
         area.entered_at = <int64_t> words[2]
         if words[0] & 1:
