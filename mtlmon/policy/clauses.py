@@ -47,9 +47,10 @@ _COLUMN = re.compile(r"[^\W\d]\w*|(?:`[^`\n]*`)+")
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 # Words of clauses that can follow are no units.
 _DURATION = re.compile(
-    r"[0-9]+(?:\s*(?!(?:on|for|from|until|at|severity|message|valid|where|select|group|join|semijoin|union"
+    r"[0-9]+(?:\.[0-9]+)?(?:\s*(?!(?:on|for|from|until|at|severity|message|valid|where|select|group|join|semijoin|union"
     r"|unionmax|minus|intersect|distinct|coalesce|split)\b)[^\W\d]+)?"
 )
+_FREQUENCY = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*Hz\b")
 _TEXT = re.compile(r'"(?:[^"\\\n]|\\.)*"')
 _FOUND = re.compile(r"[\w.]+|\S")
 # How a clock is written, by its first word.
@@ -207,6 +208,35 @@ class ClauseReader:
             raise self.error("this length of time is 0", "ticks need a length of time above 0")
         self._go(found.end())
         return length
+
+    def period(self) -> int | Duration:
+        """Read the length of time between two ticks, which can be a frequency.
+
+        Raises:
+            FormulaError: something else comes next, or the length is not a whole number of units.
+        """
+        found = _FREQUENCY.match(self._text, self._position, self._end)
+        if found is None:
+            return self.duration()
+        from fractions import Fraction
+
+        frequency = Fraction(found[1])
+        if not frequency:
+            raise self.error("this frequency is 0", "ticks need a frequency above 0")
+        if self._unit is None:
+            hint = "declare it: unit ms"
+            raise self.error(f"{found.group()} needs the unit of the time-stamps", hint)
+        unit = self._unit if self._unit in UNITS else "ns"
+        units, rest = divmod(UNITS["s"] / frequency, UNITS[unit])
+        if rest:
+            message = f"the period of {found.group()} is not a whole number of units, {unit}"
+            raise self.error(message, "ticks are at the multiples of their period")
+        self._go(found.end())
+        if self._unit != LATER:
+            return units
+        from mtlmon.syntax.durations import Duration
+
+        return Duration.of_nanoseconds(units)
 
     def number(self, what: str) -> Fraction:
         """Read a number that is not negative.
@@ -374,7 +404,7 @@ def read_clock(clauses: ClauseReader, scope: Scope) -> Clock | None:
         FormulaError: something else comes next, or there is no such relation.
     """
     if clauses.take("every"):
-        return Clock(period=clauses.duration())
+        return Clock(period=clauses.period())
     if clauses.take("changes"):
         from mtlmon.policy.predicates.time_points import Changes
 
@@ -430,7 +460,7 @@ def read_stream(
     if clauses.take("every"):
         if clock is not None:
             raise clauses.error("a stream has values on rows or on ticks, not on both")
-        clock = Clock(period=clauses.duration())
+        clock = Clock(period=clauses.period())
     ends: dict[str, Expression | None] = {"from": None, "until": None}
     for word in ends:
         if clauses.take(word):

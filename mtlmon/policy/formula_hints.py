@@ -43,7 +43,7 @@ _COLUMNS = re.compile(
 # What stands before a clock that lacks its first word, and the clock.
 _CLOCK = re.compile(
     r"""[ \t]*(?P<head>(?:policy|trigger)[ \t]+[^\s":]+(?:"[^"]*"|[^":])*?)(?<![ \t]on)[ \t]+"""
-    r"(?P<clock>every[ \t]+[\d.]+[a-z]*|changes[ \t]+of[ \t]+\w+|rows[ \t]+where\b)"
+    r"(?P<clock>every[ \t]+[\d.]+[A-Za-z]*|changes[ \t]+of[ \t]+\w+|rows[ \t]+where\b)"
 )
 # A quantifier as other languages write it, up to its formula.
 _QUANTIFIER = re.compile(

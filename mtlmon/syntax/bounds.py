@@ -9,6 +9,8 @@ from mtlmon.syntax.report import formula_error, visible
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from fractions import Fraction
+
     from mtlmon.errors import FormulaError
     from mtlmon.syntax.cursor import Cursor
     from mtlmon.syntax.durations import Duration
@@ -162,8 +164,17 @@ def _read_bound(
         raise _expected(cursor, what, hint or _INTERVAL)
     cursor.index += 1
     digits = token.value.lstrip("0") or "0"
-    number = int(digits[:_MAXIMUM_DIGITS])
-    value: int | Duration = number
+    number: int | Fraction
+    if "." in digits:
+        from fractions import Fraction
+
+        # a unit follows
+        if len(digits) >= _MAXIMUM_DIGITS:
+            raise cursor.error(f"a bound has less than {_MAXIMUM_DIGITS} digits", token)
+        number = Fraction(f"0{digits}")
+    else:
+        number = int(digits[:_MAXIMUM_DIGITS])
+    value: int | Duration | Fraction = number
     if (
         len(digits) < _MAXIMUM_DIGITS
         and cursor.token.kind in {ATOM, OPERATOR}
@@ -174,7 +185,7 @@ def _read_bound(
         cursor.index += 1
     if isinstance(value, int) and value > MAXIMUM_BOUND:
         raise cursor.error(f"this bound is above the largest one, {MAXIMUM_BOUND}", token)
-    return value
+    return value  # type: ignore[return-value]
 
 
 def _is_unit(cursor: Cursor, number: Token) -> bool:
@@ -207,7 +218,9 @@ def _value_of(cursor: Cursor, token: Token, name: str) -> int:
     return value
 
 
-def _converted(cursor: Cursor, number: Token, value: int, unit: str | None) -> int | Duration:
+def _converted(
+    cursor: Cursor, number: Token, value: int | Fraction, unit: str | None
+) -> int | Duration:
     """Convert a value with the unit at the cursor to the stream's unit, if that is known."""
     written = cursor.text_of(cursor.token)
     bound = cursor.text[number.start : number.end] + written
@@ -225,11 +238,18 @@ def _converted(cursor: Cursor, number: Token, value: int, unit: str | None) -> i
     if unit == LATER:
         from mtlmon.syntax.durations import Duration
 
-        return Duration(value, written)
-    converted, rest = divmod(value * UNITS[written], UNITS[unit])
-    if rest:
+        if isinstance(value, int):
+            return Duration(value, written)
+        nanoseconds = value * UNITS[written]
+        if nanoseconds.denominator > 1:
+            raise cursor.error(f"{bound} is not a whole number of nanoseconds", number)
+        return Duration.of_nanoseconds(int(nanoseconds))
+    length = value * UNITS[written]
+    converted = int(length // UNITS[unit])
+    if converted * UNITS[unit] != length:
         message = f"{bound} is not a whole number of the stream's unit, {unit}"
-        raise cursor.error(message, number)
+        finer = None if isinstance(value, int) else "declare a finer unit, as in unit ms"
+        raise cursor.error(message, number, finer)
     return converted
 
 

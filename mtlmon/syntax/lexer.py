@@ -109,7 +109,7 @@ _SCAN = re.compile(
     | (?P<word> (?: [^\W\d] | \$ ) [\w$.']* ⁻? )
     | (?P<symbol> {"|".join(map(re.escape, _SYMBOLS))} )
     | (?P<comment> /\* )
-    | (?P<number> [0-9]+ )
+    | (?P<number> [0-9]+ (?: \.[0-9]+ (?= \s* (?: [num]?s | [mhd] | min | sec ) \b ) )? )
     | (?P<quoted> " )
     | (?P<punctuation> [][(),∞] | \*(?!/) )
     | (?P<other> [-`∀∃] )

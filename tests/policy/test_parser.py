@@ -211,7 +211,7 @@ def test_lengths_of_time_are_numbers_of_units(text: str, unit: str, value: int) 
         ("x > 10m", None, "10m has a unit, but the unit of the stream's time-stamps is not"),
         ("x > 10m", "h", "10m is not a whole number of the stream's unit, h"),
         ("x > 9999999999999d", "ns", "above the largest"),
-        ("x > 1.5h", "m", "'1.5h' is not a number"),
+        ("x > 1.5h", "h", "1.5h is not a whole number of the stream's unit, h"),
     ],
 )
 def test_wrong_lengths_of_time(text: str, unit: str | None, message: str) -> None:

@@ -65,6 +65,7 @@ _CLOSED = re.compile(r'"(?:[^"\\\r\n]|\\.)*"')
 _LONGEST_HINT = 200
 _BACKSLASH = re.compile(r'(\\["\\nrt]|\\u[0-9a-fA-F]{4}|\\U[0-9a-fA-F]{8})|\\')
 _BACKQUOTED_PART = re.compile(r"[^`\x00-\x1f\x7f\ud800-\udfff]+|``")
+_LENGTH = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 _UNITS = {*UNITS, *UNIT_WORDS}
 _ESCAPED = {'"': '"', "\\": "\\", "n": "\n", "r": "\r", "t": "\t"}
 
@@ -224,7 +225,7 @@ def _dotted(text: str, start: int, dot: re.Match[str], end: int, kind: str) -> T
 def _number(text: str, match: re.Match[str], end: int) -> Token:
     start, written = match.start(), match.group()
     glued = _GLUED.match(text, match.end(), end)
-    if glued and written.isdigit() and glued.group() in _UNITS:
+    if glued and _LENGTH.fullmatch(written) and glued.group() in _UNITS:
         return Token(DURATION, start, glued.end(), written + glued.group())
     if glued:
         word = written + glued.group()
