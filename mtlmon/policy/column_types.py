@@ -479,7 +479,7 @@ class _Finder:
             # of times, too
             self.order(operands)
             return self.slots.new(NUMBER)
-        if operator in ops.ARITHMETIC:
+        if operator in ops.ARITHMETIC or operator in ops.OF_FLOATS:
             self.all_are(operands, NUMBER)
             return self.slots.new(NUMBER)
         if operator in ops.CONVERSIONS.values():

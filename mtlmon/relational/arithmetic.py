@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 _CALCULATING = frozenset(
     {*terms.ARITHMETIC, *terms.CONVERSIONS.values()} - {terms.SUBSTRING, terms.PATTERN_MATCHES}
-    | {terms.ABS, terms.FLOOR, terms.ROUND, terms.SQRT}
+    | {terms.ABS, terms.FLOOR, terms.ROUND}
+    | terms.OF_FLOATS
 )
 
 

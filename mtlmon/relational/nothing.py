@@ -38,7 +38,7 @@ _COMPLEMENTS = {
     terms.GREATER: terms.LESS_EQUAL,
     terms.LESS_EQUAL: terms.GREATER,
 }
-_STRICT = frozenset({*terms.ARITHMETIC, terms.ABS, terms.FLOOR, terms.ROUND, terms.SQRT})
+_STRICT = frozenset({*terms.ARITHMETIC, terms.ABS, terms.FLOOR, terms.ROUND, *terms.OF_FLOATS})
 
 
 def is_total(aggregate: Expression) -> bool:

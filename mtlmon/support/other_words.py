@@ -115,7 +115,9 @@ FUNCTIONS = _table(
     ("fabs absolute", "abs"),
     ("int trunc", "floor"),
     ("ceil ceiling", "write -floor(-x)"),
-    ("power pow", "write x * x"),
+    ("power", "pow"),
+    ("ln", "log"),
+    ("log10 log2", "write log(x) / log(10)"),
     ("cast convert", "declare the type of a column: column x: float"),
 )
 """Functions of values."""

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 from tests.doors import Expression
+from tests.reference.float_functions import OF_FLOATS
 
 
 class Overflow(Exception):
@@ -112,7 +113,7 @@ def _type(node: Expression, world: World) -> str:
         return "text"
     if name in {"hour", "minute", "length"}:
         return "integer"
-    if name in {"sqrt", "DIVIDE"}:
+    if name in {*OF_FLOATS, "DIVIDE"}:
         return "float"
     if name in {"ADD", "SUBTRACT", "MULTIPLY", "REMAINDER", "NEGATE", "abs", "floor", "round"}:
         are_floats = any("float" in kind or "decimal" in kind for kind in types_of_operands)
@@ -279,7 +280,7 @@ def _instant(value: Instant | str) -> Fraction:
 
 
 def _arithmetic(name: str, *values: Any) -> Any:
-    if name not in {"DIVIDE", "sqrt"} and all(isinstance(value, int) for value in values):
+    if name not in {"DIVIDE", *OF_FLOATS} and all(isinstance(value, int) for value in values):
         result = _on_integers(name, *values)
         if result is not None and not -(2**63) <= result < 2**63:
             raise Overflow
@@ -298,8 +299,8 @@ def _on_floats(name: str, left: float, right: float = 0.0) -> Any:
         return None
     if name == "DIVIDE":
         return left / right
-    if name == "sqrt":
-        return math.sqrt(left) if left >= 0 else math.nan
+    if name in OF_FLOATS:
+        return OF_FLOATS[name](*([left, right] if name in {"atan2", "pow"} else [left]))
     if name in {"floor", "round"} and math.isfinite(left):
         return float(math.floor(left) if name == "floor" else round(left))
     if name == "REMAINDER":

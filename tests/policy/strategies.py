@@ -174,7 +174,7 @@ def _numbers(depth: int) -> st.SearchStrategy[Expression]:
         lengths = _applied([ops.LENGTH], _TEXT_LEAVES)
         whole = _applied(_ARITHMETIC, _INTEGER_LEAVES)
         clocks = _applied([ops.HOUR, ops.MINUTE], _TIMES)
-        roots = _applied([ops.SQRT], result)
+        roots = _applied(sorted(ops.OF_FLOATS, key=str), result)
         applied = _applied(_ARITHMETIC, result)
         others = st.one_of(lengths, clocks, roots, _choices(result), _DIFFERENCES)
         result = st.one_of(_NUMBER_LEAVES, whole, applied, others)

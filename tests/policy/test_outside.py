@@ -20,6 +20,7 @@ from mtlmon.policy import Environment, compile_predicates, parse_predicate  # no
 from mtlmon.streams import compile as compile_streams  # noqa: E402
 from tests.reference import expressions as reference  # noqa: E402
 from tests.reference.expressions import Misfit, Node, Overflow  # noqa: E402
+from tests.reference.float_functions import OF_FLOATS  # noqa: E402
 
 TYPES = {
     **dict.fromkeys(("i", "j", "a b"), ("integer", pa.int64())),
@@ -137,7 +138,9 @@ class Maker:
     def quotient(self, kind: str, depth: int) -> Node:
         one, other = self.source.choices(NUMBERS, k=2)
         if self.source.random() < 0.3:
-            return Node("sqrt", (self.make(one, depth),))
+            name = self.source.choice(list(OF_FLOATS))
+            pair = self.make(one, depth), self.make(other, depth)
+            return Node(name, pair if name in {"atan2", "pow"} else pair[:1])
         return Node("/", (self.make(one, depth), self.make(other, depth)))
 
     def length(self, kind: str, depth: int) -> Node:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from decimal import Decimal
 
 import pytest
@@ -94,6 +95,7 @@ def _checked(text: str, environment: Environment = _ENVIRONMENT) -> tuple[Predic
         ("floor(f)", "float"),
         ("round(i)", "integer"),
         ("sqrt(i)", "float"),
+        ("pow(i, d) + atan2(f, 2)", "float"),
         ("hour(ts) + minute(at)", "integer"),
         ("hour(ts.last(or: 0))", "integer"),
         ("weekday(ts)", "text"),
@@ -347,6 +349,10 @@ def test_rounding() -> None:
     assert _values("floor(x)", x=halves) == [0.0, 1.0, 2.0, -1.0, -2.0, 2.0**60, float("inf")]
     assert _values("floor(x) + round(x)", x=[2**61 + 1, -3]) == [2**62 + 2, -6]
     assert str(_values("sqrt(x)", x=[4, -1])) == "[2.0, nan]"
+    assert str(_values("log(x)", x=[1, 0, -1])) == "[0.0, -inf, nan]"
+    assert str(_values("pow(x, -1)", x=[4.0, 0.0, -0.0])) == "[0.25, inf, -inf]"
+    assert str(_values("exp(x)", x=[0, 1000, None])) == "[1.0, inf, None]"
+    assert str(_values("sin(x)", x=[0.0, math.inf])) == "[0.0, nan]"
 
 
 def test_predicates_take_the_environment() -> None:

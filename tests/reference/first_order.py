@@ -209,7 +209,7 @@ class FirstOrder(Evaluator):
         if isinstance(grounded, _Undecided):
             return grounded
         if any(
-            node.operator in terms.ARITHMETIC and isinstance(operand.value, str)
+            node.operator in terms.ARITHMETIC | terms.OF_FLOATS and isinstance(operand.value, str)
             for node in postorder(grounded)
             for operand in node.operands
         ):

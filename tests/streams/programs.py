@@ -330,6 +330,9 @@ class Writer:
             return "(" + form.format(left, self.expression(kind, depth)) + ")"
         form = self.one(["", "", "if ({2}) then ({0}) else ({1})", "coalesce({0}, {1})"])
         form = form or self.one(["", "", "min({0}, {1})", "max({0}, {1})"])
+        if kind == "float":
+            functions = ["sin({0})", "exp({0})", "log({0})", "pow({0}, {1})", "atan2({0}, {1})"]
+            form = form or self.one(["", "", *functions])
         if form:
             right = self.expression(kind, depth)
             return f"({form.format(left, right, self.expression('boolean', depth))})"

@@ -214,7 +214,7 @@ class FirstOrderReader(Conditions):
         word = name.group()
         if word[0] == '"' or word in self._relations:
             return True
-        if word in ops.RESERVED or word in ops.OVER_WORDS:
+        if word in {*ops.FUNCTIONS, *ops.RESERVED, *ops.OVER_WORDS}:
             return False
         if word in OPERATORS_BEFORE_PARENTHESIS:
             return False

@@ -42,7 +42,7 @@ _SIGN = re.compile(
 )
 _OPENING = re.compile(r"[ \t]*\(")
 _COMMA = re.compile(r'"(?:[^"\\\n]|\\.)*"|[][(),]')
-_NEVER = frozenset({*ops.RESERVED, *ops.OVER_WORDS, *SMALL_WORDS})
+_NEVER = frozenset({*ops.FUNCTIONS, *ops.RESERVED, *ops.OVER_WORDS, *SMALL_WORDS})
 
 
 def is_first_order(text: str, start: int, end: int, relations: Container[str]) -> bool:

@@ -347,7 +347,7 @@ class _Checker(Requirements):
         wanted, result = function.signature[0], function.signature[-1]
         if wanted == "any":
             return self.choice(node)
-        for constant in node.operands[1:]:
+        for constant in node.operands[1:] if wanted != "number" else ():
             if not (constant.operator is ops.CONSTANT and isinstance(constant.value, str)):
                 message = f"the second argument of {function.name} is not a text in double quotes"
                 hint = f'as in {function.name}(column, "text")'
@@ -356,7 +356,8 @@ class _Checker(Requirements):
             self.pattern(node.operands[1])
         if wanted == "number":
             kind = self.kinds[id(argument)]
-            if not self.require_number(argument, f"{function.name} takes"):
+            takes = f"{function.name} takes"
+            if not all([self.require_number(one, takes) for one in node.operands]):
                 return kinds.UNKNOWN
             if kind.name == "unknown" and result != "float":
                 return self.some_number

@@ -106,6 +106,13 @@ _FLOATS: dict[Operator, Callable[..., Values]] = {
     ops.FLOOR: pc.floor,
     ops.ROUND: partial(pc.round, round_mode="half_to_even"),
     ops.SQRT: pc.sqrt,
+    ops.SIN: pc.sin,
+    ops.COS: pc.cos,
+    ops.TAN: pc.tan,
+    ops.ATAN2: pc.atan2,
+    ops.EXP: pc.exp,
+    ops.LOG: pc.ln,
+    ops.POW: pc.power,
     ops.DIVIDE: numbers.divide,
     ops.REMAINDER: numbers.float_remainder,
 }

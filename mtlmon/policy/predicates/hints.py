@@ -8,6 +8,7 @@ from mtlmon.policy.predicates.lexer import COLUMN, FUNCTION, TEXT, is_temporal_w
 from mtlmon.policy.predicates.operators import (
     AGGREGATES,
     AT,
+    ATAN2,
     COALESCE,
     FUNCTIONS,
     GREATEST,
@@ -16,6 +17,7 @@ from mtlmon.policy.predicates.operators import (
     LEAST,
     NEXT,
     OVER_WORDS,
+    POW,
     WINDOW_INTEGRAL,
 )
 from mtlmon.support.guesses import advice, with_advice
@@ -146,6 +148,8 @@ def call_hint(function: Operator) -> str:
         return f"as in {name}(x, y); of the values in a window it is {name}[0,5](x)"
     if function is COALESCE:
         return "as in coalesce(x, 0)"
+    if function in {ATAN2, POW}:
+        return f"as in {function.name}(x, y)"
     arguments = "column" if function.arity == 1 else 'column, "text"'
     return f"as in {function.name}({arguments})"
 

@@ -1,7 +1,7 @@
 # cython: language_level=3
 """The operations of machines that compute expressions, on cells of 64 bits that may be null."""
 
-from libc.math cimport fabs, floor, fmod, isnan, rint, sqrt
+from libc.math cimport atan2, cos, exp, fabs, floor, fmod, isnan, log, pow, rint, sin, sqrt, tan
 from libc.stdint cimport int64_t, uint32_t
 
 
@@ -51,6 +51,13 @@ cdef enum Operation:
     NEGATE_FLOAT
     ABS_FLOAT
     SQRT_FLOAT
+    SIN_FLOAT
+    COS_FLOAT
+    TAN_FLOAT
+    ATAN2_FLOATS
+    EXP_FLOAT
+    LOG_FLOAT
+    POWER_FLOATS
     FLOOR_FLOAT
     ROUND_FLOAT
     LEAST_FLOAT
@@ -198,6 +205,20 @@ cdef inline bint strict(
     elif operation == NAN_TO_NULL:
         target.is_valid = not isnan(a.number)
         result.number = a.number
+    elif operation == SIN_FLOAT:
+        result.number = sin(a.number)
+    elif operation == COS_FLOAT:
+        result.number = cos(a.number)
+    elif operation == TAN_FLOAT:
+        result.number = tan(a.number)
+    elif operation == ATAN2_FLOATS:
+        result.number = atan2(a.number, b.number)
+    elif operation == EXP_FLOAT:
+        result.number = exp(a.number)
+    elif operation == LOG_FLOAT:
+        result.number = log(a.number)
+    elif operation == POWER_FLOATS:
+        result.number = pow(a.number, b.number)
     elif operation == COMPARE_INTEGERS:
         result.integer = (compare_integers(a.integer, b.integer) & wanted) != 0
     elif operation == COMPARE_FLOATS:

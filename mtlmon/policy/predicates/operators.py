@@ -141,6 +141,13 @@ ABS = _function("abs", "number", "number")
 FLOOR = _function("floor", "number", "number")
 ROUND = _function("round", "number", "number")
 SQRT = _function("sqrt", "number", "float")
+SIN = _function("sin", "number", "float")
+COS = _function("cos", "number", "float")
+TAN = _function("tan", "number", "float")
+ATAN2 = _function("atan2", "number", "float", arity=2)
+EXP = _function("exp", "number", "float")
+LOG = _function("log", "number", "float")
+POW = _function("pow", "number", "float", arity=2)
 LEAST = _function("min", "any", "any", arity=2)
 GREATEST = _function("max", "any", "any", arity=2)
 COALESCE = _function("coalesce", "any", "any", arity=2)
@@ -247,6 +254,9 @@ COMPARISONS = {
 
 ORDERINGS = frozenset({LESS, LESS_EQUAL, GREATER, GREATER_EQUAL})
 
+OF_FLOATS = frozenset({SQRT, SIN, COS, TAN, ATAN2, EXP, LOG, POW})
+"""The functions of floats, which take other numbers as these."""
+
 ARITHMETIC = frozenset({ADD, SUBTRACT, MULTIPLY, DIVIDE, REMAINDER, NEGATE})
 
 BINARY = {
@@ -261,6 +271,7 @@ FUNCTIONS = {
     for function in (
         *(STARTSWITH, ENDSWITH, CONTAINS, MATCHES, LOWER, UPPER, LENGTH),
         *(ABS, SQRT, FLOOR, ROUND, LEAST, GREATEST, COALESCE),
+        *(SIN, COS, TAN, ATAN2, EXP, LOG, POW),
         *(HOUR, MINUTE, WEEKDAY, DATE, TIME_OF_DAY),
     )
 }
@@ -290,7 +301,9 @@ AGGREGATES = {
 }
 """The aggregate with one argument for each word."""
 
-RESERVED = frozenset({*FUNCTIONS, *AGGREGATES, *FORMULA_AGGREGATES} - {one.word for one in GROWTH})
+RESERVED = frozenset(
+    {*FUNCTIONS, *AGGREGATES, *FORMULA_AGGREGATES} - {one.word for one in GROWTH | OF_FLOATS}
+) | {SQRT.word}
 """The words that no stream, relation or atom with arguments has."""
 
 WINDOWS = frozenset({*AGGREGATES.values(), COUNT_ROWS, WINDOW_OWN, MACHINE})
