@@ -168,6 +168,7 @@ if TYPE_CHECKING:
     from mtlmon.policy.predicates import numbers as predicates_numbers
     from mtlmon.policy.predicates import operators as predicates_operators
     from mtlmon.policy.predicates import own_aggregates as predicates_own_aggregates
+    from mtlmon.policy.predicates import own_functions as predicates_own_functions
     from mtlmon.policy.predicates import own_machines as predicates_own_machines
     from mtlmon.policy.predicates.checking import Checked, check
     from mtlmon.policy.predicates.compiling import CompiledExpressions

@@ -482,6 +482,11 @@ class _Finder:
         if operator in ops.ARITHMETIC or operator in ops.OF_FLOATS:
             self.all_are(operands, NUMBER)
             return self.slots.new(NUMBER)
+        if operator is ops.OWN_FUNCTION:
+            own = node.own_function
+            for operand, kind in zip(operands, own.arguments, strict=True):
+                self.slots.add(operand, _OF_SIGNATURE[kind.name])
+            return self.slots.new(_OF_SIGNATURE[own.kind.name])
         if operator in ops.CONVERSIONS.values():
             for operand, wanted in zip(operands, operator.signature[:-1], strict=True):
                 self.slots.add(operand, _OF_SIGNATURE[wanted])

@@ -12,6 +12,7 @@ import re
 from mtlmon.errors import FormulaError
 from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.own_aggregates import registered
+from mtlmon.policy.predicates.own_functions import registered_function
 from mtlmon.policy.predicates.parser import parse_comparison
 from mtlmon.syntax.lexer import ATOM, INVALID, Token, comment_end, skip_blanks
 from mtlmon.syntax.operators import BY_SPELLING, SMALL_WORDS
@@ -141,7 +142,7 @@ class Conditions:
             offset = _OFFSET_OF_NAME.fullmatch(word)
             if offset is None:
                 return False
-        if word in ops.FUNCTIONS or word in ops.OVER_WORDS:
+        if word in ops.FUNCTIONS or word in ops.OVER_WORDS or registered_function(word) is not None:
             return True
         offset = _OFFSET_OF_NAME.fullmatch(word)
         if offset is not None and (

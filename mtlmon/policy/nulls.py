@@ -71,6 +71,8 @@ class Nulls:
         if operator is ops.IF:
             operands = operands[1:]
         nulls = {name: None for one in operands for name in one}
+        if operator is ops.OWN_FUNCTION:
+            nulls[str(node)] = None
         if operator in {ops.DIVIDE, ops.REMAINDER}:
             divisor = node.operands[1]
             if divisor.operator is not ops.CONSTANT or not divisor.constant:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _CALCULATING = frozenset(
     {*terms.ARITHMETIC, *terms.CONVERSIONS.values()} - {terms.SUBSTRING, terms.PATTERN_MATCHES}
     | {terms.ABS, terms.FLOOR, terms.ROUND}
+    | {terms.OWN_FUNCTION}
     | terms.OF_FLOATS
 )
 

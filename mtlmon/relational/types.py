@@ -336,6 +336,8 @@ class _Finder(Types):
 
     def _wanted(self, part: Expression, done: Mapping[int, Kind | None]) -> Sequence[Kind | None]:
         """The kind that each operand of a term must have, as far as it is known."""
+        if part.operator is terms.OWN_FUNCTION:
+            return part.own_function.arguments
         if part.operator in terms.CONVERSIONS.values():
             return [_RESULTS[name] for name in part.operator.signature[:-1]]
         return [self._wanted_by_all(part, done)] * len(part.operands)
@@ -371,6 +373,8 @@ class _Finder(Types):
             if word == "COUNT":
                 return kinds.INTEGER
             return kinds.FLOAT if word in {"AVG", "MEDIAN"} else known[0] if known else None
+        if operator is terms.OWN_FUNCTION:
+            return term.own_function.kind
         if operator in {*terms.FUNCTIONS.values(), *terms.CONVERSIONS.values()}:
             return _RESULTS.get(operator.signature[-1])
         if operator is terms.DIVIDE:

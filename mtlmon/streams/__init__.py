@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mtlmon.policy.predicates.own_aggregates import register_aggregate
+from mtlmon.policy.predicates.own_functions import register_function
 from mtlmon.policy.predicates.own_machines import Machine, register_machine
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
     from mtlmon.streams.compiled import CompiledStreams
 
-__all__ = ["Machine", "compile", "register_aggregate", "register_machine"]
+__all__ = ["Machine", "compile", "register_aggregate", "register_function", "register_machine"]
 
 
 def compile(

@@ -55,7 +55,13 @@ _INTERVALS: st.SearchStrategy[Interval] = st.one_of(
     st.builds(Interval, st.integers(0, 99), st.one_of(st.none(), st.integers(99, 200))),
 )
 
-_OTHERS = {*ops.NAMES, *ops.OF_FORMULAS, *ops.CONVERSIONS.values(), ops.WINDOW_OWN}
+_OTHERS = {
+    *ops.NAMES,
+    *ops.OF_FORMULAS,
+    *ops.CONVERSIONS.values(),
+    ops.WINDOW_OWN,
+    ops.OWN_FUNCTION,
+}
 _OPERATORS = [
     row
     for row in vars(ops).values()

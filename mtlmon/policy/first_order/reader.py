@@ -22,6 +22,7 @@ from mtlmon.policy.first_order.terms import comparison, predicate
 from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.expression import Aggregate, Expression
 from mtlmon.policy.predicates.keywords import KEYWORDS
+from mtlmon.policy.predicates.own_functions import registered_function
 from mtlmon.policy.predicates.parser import parse_comparison, parse_expression, parse_prefix
 from mtlmon.policy.predicates.printer import column_text
 from mtlmon.syntax.cursor import Cursor
@@ -216,7 +217,7 @@ class FirstOrderReader(Conditions):
             return True
         if word in {*ops.FUNCTIONS, *ops.RESERVED, *ops.OVER_WORDS}:
             return False
-        if word in OPERATORS_BEFORE_PARENTHESIS:
+        if word in OPERATORS_BEFORE_PARENTHESIS or registered_function(word) is not None:
             return False
         behind = self._behind(text, skip_blanks(text, name.end(), end), end)
         return behind is None or not self._goes_on(text, behind, end)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.keywords import KEYWORDS
+from mtlmon.policy.predicates.own_functions import registered_function
 from mtlmon.syntax.lexer import comment_end, skip_blanks
 from mtlmon.syntax.operators import BY_SPELLING, SMALL_WORDS
 
@@ -108,6 +109,8 @@ def _is_atom(name: str, *, wants_operand: bool) -> bool:
     """Whether a name before arguments is that of an atom of the log."""
     if name in NAMES_BEFORE_PARENTHESIS:
         return wants_operand
+    if registered_function(name) is not None:
+        return False
     if name in BY_SPELLING or name in _NEVER or name.lower() in KEYWORDS or name.lower() == "if":
         return False
     return name.rpartition(".")[2] not in ops.OFFSETS

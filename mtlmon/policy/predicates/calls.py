@@ -40,6 +40,7 @@ from mtlmon.policy.predicates.lexer import (
     is_temporal_word,
 )
 from mtlmon.policy.predicates.own_aggregates import registered
+from mtlmon.policy.predicates.own_functions import registered_function
 from mtlmon.policy.predicates.own_machines import OwnMachine, registered_machine
 from mtlmon.policy.predicates.precedence import PrecedenceParser
 from mtlmon.policy.predicates.printer import column_text
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
 
     from mtlmon.policy.predicates.operators import Operator
     from mtlmon.policy.predicates.own_aggregates import OwnAggregate
+    from mtlmon.policy.predicates.own_functions import OwnFunction
     from mtlmon.syntax.durations import Duration
 
 CONSTANTS = {"true": True, "false": False, "null": None}
@@ -153,6 +155,8 @@ class CallParser(PrecedenceParser):
         function = ops.FUNCTIONS.get(name)
         if function is None and name in ops.OVER_WORDS:
             function = ops.AGGREGATES[name]
+        if function is None and registered_function(name) is not None:
+            function = ops.OWN_FUNCTION
         if function is None:
             raise self.error(f"{NO_FUNCTION} {name}", token, function_hint(name))
         self.open(token, function)
@@ -160,7 +164,21 @@ class CallParser(PrecedenceParser):
         if self.token.kind == ")":
             if function in ops.WINDOWS:
                 raise self.error(f"{name} has no window", token, without_window(name))
+            if function is ops.OWN_FUNCTION:
+                self.require_arguments(token, 0)
             raise self.error(count_message(function, 0), self.token, call_hint(function))
+
+    def require_arguments(self, token: Token, count: int) -> OwnFunction:
+        """Check how many arguments a function of a program has, and return it."""
+        own = registered_function(str(token.value))
+        assert own is not None
+        if count != len(own.arguments):
+            wanted = f"{len(own.arguments)} argument{'' if len(own.arguments) == 1 else 's'}"
+            types = ", ".join(one.words for one in own.arguments)
+            raise self.error(
+                f"{own.name} takes {wanted}, not {count}", self.token, f"it takes {types}"
+            )
+        return own
 
     def open_machine(self, token: Token) -> None:
         """Begin a call of a machine, and read the name of its class."""
@@ -270,7 +288,7 @@ class CallParser(PrecedenceParser):
             hint = "write a list of values after in, as in lane in (1, 2)"
             raise self.error("',' is outside a list or a function", token, hint)
         function = call.opened
-        if function is ops.MACHINE:
+        if function in {ops.MACHINE, ops.OWN_FUNCTION}:
             self.index += 1
             return True
         if function in ops.WINDOWS:
@@ -353,6 +371,10 @@ class CallParser(PrecedenceParser):
         arguments = self.arguments()
         if function is ops.MACHINE:
             self.close_machine(arguments)
+            return
+        if function is ops.OWN_FUNCTION:
+            called = self.require_arguments(opening.token, len(arguments))
+            self.close_call(arguments, function, called)
             return
         if function in ops.WINDOWS:
             if opening.interval is None:

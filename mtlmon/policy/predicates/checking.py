@@ -142,6 +142,14 @@ class _Checker(Requirements):
             return self.call(node)
         if operator in ops.CONVERSIONS.values():
             return self.conversion(node)
+        if operator is ops.OWN_FUNCTION:
+            own = node.own_function
+            for operand, wanted in zip(node.operands, own.arguments, strict=True):
+                if wanted is kinds.FLOAT:
+                    self.require_number(operand, f"{own.name} takes")
+                else:
+                    self.require(operand, wanted, f"{own.name} takes")
+            return own.kind
         if operator in ops.ARITHMETIC:
             return self.arithmetic(node)
         if operator is ops.IF:

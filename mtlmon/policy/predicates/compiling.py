@@ -10,7 +10,7 @@ from __future__ import annotations
 from decimal import Decimal
 from functools import partial
 from itertools import repeat
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mtlmon.errors import MtlmonError, RowError
 from mtlmon.policy.predicates import kinds
@@ -380,7 +380,9 @@ class _Program:
         elif operator is ops.LENGTH:
             function = _length
         elif operator in CONVERSIONS:
-            function = partial(_converted, operator, computed_type(self.kind(node)))
+            function = partial(_converted, CONVERSIONS[operator], computed_type(self.kind(node)))
+        elif operator is ops.OWN_FUNCTION:
+            function = self.own_function(node)
         elif operator in {ops.IN, ops.NOT_IN}:
             function = self.membership(node)
         elif operator in {ops.IN_COLUMN, ops.NOT_IN_COLUMN}:
@@ -392,6 +394,16 @@ class _Program:
         else:
             raise ValueError(f"{node} is not computed here: a column must take its place")
         return _Instruction(function, arguments, node)
+
+    def own_function(self, node: Expression) -> Callable[..., Values]:
+        """The function of columns that calls one of a program for each row."""
+        own = node.own_function
+        conversions = [
+            _conversion(self.kind(operand), kind)
+            for operand, kind in zip(node.operands, own.arguments, strict=True)
+        ]
+        call = partial(_converted, own, computed_type(own.kind))
+        return partial(_choose, call, conversions)
 
     def look_up(self, node: Expression) -> Callable[..., Values]:
         """The function of time-stamps and keys that looks a value up in a relation."""
@@ -512,6 +524,17 @@ def raise_row_error(instruction: _Instruction, arguments: tuple[Values, ...], le
     reason = f"{shorten(str(node), _SHOWN_WIDTH)} overflows 64 bits with {shown}"
     if node.operator in ops.COLUMNS:
         reason = f"{shown} in column {node} is above {LARGEST}"
+    elif node.operator is ops.OWN_FUNCTION:
+        try:
+            own = node.own_function
+            own(
+                *(
+                    float(one) if kind.name == "float" else one
+                    for one, kind in zip(values, own.arguments, strict=True)
+                )
+            )
+        except ArithmeticError as error:
+            reason = f"{shorten(str(node), _SHOWN_WIDTH)} with {shown}: {error}"
     elif node.operator in CONVERSIONS:
         reason = f"{shorten(str(node), _SHOWN_WIDTH)} cannot be computed with {shown}"
     elif node.operator in ops.LOOK_UPS:
@@ -612,9 +635,8 @@ def _length(values: Values) -> Values:
     return pc.cast(pc.utf8_length(values), pa.int64())
 
 
-def _converted(operator: Operator, data_type: pa.DataType, *arguments: Values) -> Values:
-    """Apply a conversion, row by row; without arrays, the result is a scalar."""
-    function = CONVERSIONS[operator]
+def _converted(function: Callable[..., Any], data_type: pa.DataType, *arguments: Values) -> Values:
+    """Apply a function of Python, row by row; without arrays, the result is a scalar."""
     arrays = [argument for argument in arguments if isinstance(argument, pa.Array)]
     columns = [
         argument.to_pylist() if isinstance(argument, pa.Array) else repeat(argument.as_py())

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from mtlmon.policy.predicates.operators import Operator
     from mtlmon.policy.predicates.own_aggregates import OwnAggregate
+    from mtlmon.policy.predicates.own_functions import OwnFunction
     from mtlmon.policy.predicates.own_machines import OwnMachine
     from mtlmon.syntax.durations import Duration
     from mtlmon.syntax.formula import Span
@@ -101,7 +102,9 @@ class Aggregate(NamedTuple):
     is_of_rows: bool = False
 
 
-Value: TypeAlias = Constant | tuple[Constant, ...] | Window | Offset | Over | LookedUp | Aggregate
+Value: TypeAlias = (
+    "Constant | tuple[Constant, ...] | Window | Offset | Over | LookedUp | Aggregate | OwnFunction"
+)
 # Operator, numbers of the operands, value, span.
 _Row: TypeAlias = "tuple[Operator, tuple[int, ...], Value, Span | None]"
 
@@ -199,8 +202,8 @@ class Expression:
         operands: the operands, as many as the operator's arity.
         value: the name of a column, stream, atom, let, parameter, variable or INSTANCE, the value
             of a constant (numbers with a fraction or an exponent are Decimals), the tuple of values
-            of IN and NOT_IN, a `Window`, `Offset`, `Over`, `LookedUp` or `Aggregate`, and
-            otherwise None.
+            of IN and NOT_IN, a `Window`, `Offset`, `Over`, `LookedUp`, `Aggregate` or
+            `OwnFunction`, and otherwise None.
         span: the place in the source text, or None if there is none.
     """
 
@@ -240,7 +243,7 @@ class Expression:
     @property
     def constant(self) -> Constant:
         """The value of a constant."""
-        assert not isinstance(self.value, tuple)
+        assert self.value is None or isinstance(self.value, bool | int | Decimal | str)
         return self.value
 
     @property
@@ -262,6 +265,14 @@ class Expression:
         machine = self.window.machine
         assert machine is not None
         return machine
+
+    @property
+    def own_function(self) -> OwnFunction:
+        """The value of OWN_FUNCTION."""
+        from mtlmon.policy.predicates.own_functions import OwnFunction
+
+        assert isinstance(self.value, OwnFunction)
+        return self.value
 
     @property
     def offset(self) -> Offset:

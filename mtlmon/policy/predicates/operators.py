@@ -212,6 +212,8 @@ WINDOW_OWN = _aggregate("own aggregate")
 """An aggregate that a program defines, `Window.own`."""
 MACHINE = Operator("MACHINE", "machine", ANY_NUMBER, OPERAND)
 """A machine that a program defines, `Window.machine`: `machine("module:Class", x)`."""
+OWN_FUNCTION = Operator("OWN_FUNCTION", "a function of Python", ANY_NUMBER, OPERAND)
+"""A function that a program defines, an `OwnFunction`."""
 COUNT_ROWS = Operator("COUNT_ROWS", "count", 0, OPERAND)
 """`count[0,5m]()`, the number of rows."""
 

@@ -22,12 +22,13 @@ if TYPE_CHECKING:
 __all__ = ["OwnAggregate", "register_aggregate", "registered"]
 
 _NAME = re.compile(r"[^\W\d]\w*")
-_RESULTS = {
+RESULTS = {
     "int": kinds.INTEGER,
     "float": kinds.FLOAT,
     "bool": kinds.BOOLEAN,
     "text": kinds.TEXT,
 }
+"""The kind for each type that a program can name."""
 
 _registered: dict[str, OwnAggregate] = {}
 
@@ -109,14 +110,23 @@ def register_aggregate(
     >>> streams.compile("stream s = spread[0,2](x)", rows.schema).evaluate(rows).to_pydict()
     {'time': [0, 1, 2, 3], 's': [0.0, 4.0, 4.0, 3.0]}
     """
+    require_own_name(name, "an aggregate")
+    if result not in RESULTS:
+        raise PolicyError(f"the result must be one of {', '.join(RESULTS)}, not {result!r}")
+    _registered[name] = OwnAggregate(name, lift, combine, lower, inverse, RESULTS[result])
+
+
+def require_own_name(name: str, what: str) -> None:
+    """Check that a program can give a name to something of its own.
+
+    Raises:
+        PolicyError: it is no name, or means something else in expressions.
+    """
     if _NAME.fullmatch(name) is None or name.lower() in KEYWORDS:
-        raise PolicyError(f"an aggregate cannot be called {name!r}: give it a plain name")
-    if name in ops.AGGREGATES or name in ops.FUNCTIONS:
-        what = "an aggregate" if name in ops.AGGREGATES else "a function"
-        raise PolicyError(f"there is {what} {name} already: give yours another name")
-    if result not in _RESULTS:
-        raise PolicyError(f"the result must be one of {', '.join(_RESULTS)}, not {result!r}")
-    _registered[name] = OwnAggregate(name, lift, combine, lower, inverse, _RESULTS[result])
+        raise PolicyError(f"{what} cannot be called {name!r}: give it a plain name")
+    if name in ops.AGGREGATES or name in ops.FUNCTIONS or name == ops.MACHINE.word:
+        known = "an aggregate" if name in ops.AGGREGATES else "a function"
+        raise PolicyError(f"there is {known} {name} already: give yours another name")
 
 
 def registered(name: str) -> OwnAggregate | None:

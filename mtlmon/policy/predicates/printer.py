@@ -155,6 +155,8 @@ def _call(node: Expression, unit: str | None) -> list[Expression | str]:
     if operator is ops.MACHINE:
         called = f"machine({constant_text(node.machine.name)}"
         return [called, *(part for one in node.operands for part in (", ", one)), ")"]
+    if operator is ops.OWN_FUNCTION:
+        return [node.own_function.name, "(", *_separated(node.operands), ")"]
     if operator in ops.WINDOWS:
         interval, parameters, default, own, _ = node.window
         word = operator.word if own is None else own.name
