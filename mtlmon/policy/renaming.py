@@ -8,7 +8,7 @@ finds the file and the line of a position in it, so errors need not know how man
 from __future__ import annotations
 
 from mtlmon.policy.predicates import operators as terms
-from mtlmon.policy.predicates.expression import Expression, Over
+from mtlmon.policy.predicates.expression import Expression
 from mtlmon.syntax import operators as ops
 from mtlmon.syntax.formula import Formula, Span
 from mtlmon.syntax.traversal import postorder
@@ -61,7 +61,7 @@ class Renamer:
             if node.operator in DECLARED:
                 value = self.name(node.name)
             elif node.operator is terms.OVER:
-                value = Over(node.over.aggregate, self.name(node.over.stream))
+                value = node.over._replace(stream=self.name(node.over.stream))
             elif node.operator in terms.LOOK_UPS:
                 looked_up = node.looked_up
                 value = looked_up._replace(relation=self.name(looked_up.relation))

@@ -9,9 +9,10 @@ new value or ends.
 cdef enum OverKind:
     # How many instances have a value that is not 0, and aggregates of values.
     OVER_COUNT
-    OVER_SUM
+    OVER_SUMS           # the sum, the average, the variance or its root
     OVER_LARGEST
     OVER_SMALLEST
+    OVER_QUANTILE
 
 
 cdef struct OverState:
@@ -27,32 +28,43 @@ cdef class Over:
 
     An instance has the value of its last row; null is no value.
 
-    kind: "count" (of values other than 0), "sum", "min" or "max".
-    is_float: whether values are floats; otherwise, they are integers.
+    kind: "count" (of values other than 0), "sum", "avg", "var", "stddev", "min", "max" or
+    "quantile".
+    is_float: whether values are floats, as those of quantiles; otherwise, they are integers.
+    share: of a quantile.
     """
 
     cdef OverKind kind
+    cdef SumKind of_sums
     cdef bint is_float
+    cdef double share
     cdef int64_t *cells         # by number of the instance
     cdef uint8_t *has_value
     cdef uint32_t room
     cdef OverState *states      # by trace
     cdef Numbers sums
+    cdef Numbers squares        # unused for sums and averages
     cdef uint32_t traces
     cdef Journal journal        # the value of an instance before; the note has its trace
     cdef QueueKind order
 
-    def __cinit__(self, str kind not None, bint is_float):
+    def __cinit__(self, str kind not None, bint is_float, double share=0.5):
         kinds = {
-            "count": OVER_COUNT, "sum": OVER_SUM, "max": OVER_LARGEST, "min": OVER_SMALLEST
+            "count": OVER_COUNT, "max": OVER_LARGEST, "min": OVER_SMALLEST,
+            "quantile": OVER_QUANTILE,
         }
-        if kind not in kinds:
-            raise ValueError(f"unknown aggregate {kind!r}")
-        self.kind = kinds[kind]
+        self.kind = kinds.get(kind, OVER_SUMS)
+        if self.kind == OVER_SUMS:
+            self.of_sums = sum_kind(kind)
+        if self.kind == OVER_QUANTILE and not (is_float and 0 <= share <= 1):
+            raise ValueError("quantiles are of floats, and have a share from 0 to 1")
+        self.share = share
         self.order = SMALLEST if self.kind == OVER_SMALLEST else LARGEST
         self.is_float = is_float
         self.sums.width = 4 if is_float else 2
         self.sums.exponent = -128 if is_float else 0
+        self.squares.width = 2 * self.sums.width
+        self.squares.exponent = 2 * self.sums.exponent
 
     def __dealloc__(self):
         cdef size_t trace
@@ -63,7 +75,11 @@ cdef class Over:
         free(self.has_value)
         free(self.states)
         free(self.sums.words)
+        free(self.squares.words)
         free(self.journal.changes)
+
+    cdef inline bint has_squares(self) noexcept nogil:
+        return self.kind == OVER_SUMS and self.of_sums >= VARIANCE
 
     cdef int make_room(self, uint32_t traces, uint32_t numbers) except -1:
         cdef uint32_t room
@@ -78,8 +94,10 @@ cdef class Over:
             room = room_for(traces, self.traces)
             resized(<void **> &self.states, room, sizeof(OverState))
             memset(self.states + self.traces, 0, (room - self.traces) * sizeof(OverState))
-            if self.kind == OVER_SUM:
+            if self.kind == OVER_SUMS:
                 resize_numbers(&self.sums, room)
+            if self.has_squares():
+                resize_numbers(&self.squares, room)
             self.traces = room
         return 0
 
@@ -89,7 +107,7 @@ cdef class Over:
         cdef int64_t code
         if self.kind == OVER_COUNT:
             state.count += sign if cell else 0
-        elif self.kind == OVER_SUM:
+        elif self.kind == OVER_SUMS:
             self.change_sum(trace, cell, sign)
             state.count += sign
         else:
@@ -104,7 +122,7 @@ cdef class Over:
 
     cdef int change_sum(self, uint32_t trace, int64_t cell, int sign) except -1 nogil:
         cdef Term term
-        cdef Numbers wide
+        cdef uint32_t shift
         cdef FloatClass found = term_of(self.is_float, cell, &term)
         if found != FINITE:
             count_special(&self.states[trace].specials, found, sign)
@@ -112,15 +130,34 @@ cdef class Over:
         if term.magnitude == 0:
             return 0
         if not has_place(&self.sums, term.exponent, 64):
-            wide = widened(&self.sums, term.exponent, 64, False)
-            if wide.words == NULL:
-                with gil:
-                    raise MemoryError("mtlmon: out of memory")
-            take_numbers(&self.sums, &wide)
+            self.widen(term.exponent)
+        shift = <uint32_t> (term.exponent - self.sums.exponent)
         add_magnitude(
-            number_of(&self.sums, trace), self.sums.width, term.magnitude,
-            <uint32_t> (term.exponent - self.sums.exponent), term.is_negative ^ (sign < 0)
+            number_of(&self.sums, trace), self.sums.width, term.magnitude, shift,
+            term.is_negative ^ (sign < 0)
         )
+        if self.has_squares():
+            add_product(
+                number_of(&self.squares, trace), self.squares.width, term.magnitude,
+                term.magnitude, 2 * shift, sign < 0
+            )
+        return 0
+
+    cdef int widen(self, int exponent) except -1 nogil:
+        """Make all numbers wide enough for terms with this exponent."""
+        cdef Numbers sums = widened(&self.sums, exponent, 64, False)
+        cdef Numbers squares
+        squares.words = NULL
+        if self.has_squares():
+            squares = widened(&self.sums, exponent, 64, True)
+        if sums.words == NULL or (self.has_squares() and squares.words == NULL):
+            free(sums.words)
+            free(squares.words)
+            with gil:
+                raise MemoryError("mtlmon: out of memory")
+        take_numbers(&self.sums, &sums)
+        if self.has_squares():
+            take_numbers(&self.squares, &squares)
         return 0
 
     cdef int replace(
@@ -144,35 +181,30 @@ cdef class Over:
 
     cdef int get(self, uint32_t trace, int64_t *result) noexcept nogil:
         cdef OverState *state = &self.states[trace]
-        cdef const uint64_t *sums
         cdef const CodeBlock *block
-        cdef double total
+        cdef double found
         result[0] = state.count
         if self.kind == OVER_COUNT:
             return FOUND
-        if self.kind != OVER_SUM:
+        if self.kind != OVER_SUMS:
             if state.sorted.undefined:
                 result[0] = NAN_BITS
                 return FOUND
             if state.sorted.count == 0:
                 return NOTHING
+            if self.kind == OVER_QUANTILE:
+                found = quantile_of(&state.sorted, self.share)
+                memcpy(result, &found, sizeof(found))
+                return FOUND
             block = &state.sorted.blocks[state.sorted.block_count - 1]
             result[0] = cell_of_code(
                 self.order, self.is_float, False, block.codes[block.count - 1]
             )
             return FOUND
-        if state.count == 0:
-            return NOTHING
-        sums = number_of(&self.sums, trace)
-        if not self.is_float:
-            result[0] = <int64_t> sums[0]
-            return FOUND if sums[1] == <uint64_t> (result[0] >> 63) else OVERFLOWS
-        if has_specials(&state.specials):
-            total = special_sum(&state.specials)
-        else:
-            total = rounded(sums, self.sums.width, self.sums.exponent)
-        memcpy(result, &total, sizeof(total))
-        return FOUND
+        return result_of_sums(
+            self.of_sums, self.is_float, state.count, &state.specials, &self.sums, &self.squares,
+            trace, result
+        )
 
     cdef inline int turn(
         self, Instances instances, const Turn *turn, int64_t birth, bint has_birth
@@ -294,8 +326,12 @@ cdef class Over:
             if trace >= count or numbers[trace] == FORGOTTEN:
                 free_sorted(&self.states[trace].sorted)
         moved_states(self.states, sizeof(OverState), self.traces, numbers, count)
-        if self.kind == OVER_SUM:
+        if self.kind == OVER_SUMS:
             moved_states(self.sums.words, number_bytes(&self.sums), self.traces, numbers, count)
+        if self.has_squares():
+            moved_states(
+                self.squares.words, number_bytes(&self.squares), self.traces, numbers, count
+            )
         return 0
 
     def snapshot(self, Instances instances not None):
@@ -338,7 +374,9 @@ cdef class Over:
         cdef size_t found = self.room * (sizeof(int64_t) + 1) + self.traces * sizeof(OverState)
         cdef size_t trace
         cdef uint32_t block
-        if self.kind == OVER_SUM:
+        if self.has_squares():
+            found += self.traces * number_bytes(&self.squares)
+        if self.kind == OVER_SUMS:
             found += self.traces * number_bytes(&self.sums)
         for trace in range(<size_t> self.traces):
             found += self.states[trace].sorted.block_room * sizeof(CodeBlock)

@@ -10,6 +10,7 @@ kernels renumber, as they do for traces.
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
@@ -446,9 +447,15 @@ class OverTask:
             self._values = kinds.BOOLEAN
         elif kind.name == "text":
             raise NotPossible(f"{self._word} of texts is not possible yet")
+        elif self._word in _QUANTILES:
+            self.kind = self._values = kinds.FLOAT
+            is_float = True
         else:
             self.kind = self._values = kinds.FLOAT if is_float else kind
-        self._aggregate = native.Over(_OVER[self._word], is_float)
+            if self._word in _MEANS:
+                self.kind = kinds.FLOAT
+        share = node.over.parameters[0] if node.over.parameters else Decimal("0.5")
+        self._aggregate = native.Over(_OVER[self._word], is_float, float(str(share)))
         family.aggregates.append(self._aggregate)
         family.kinds_over.append(self._values)
 
@@ -522,9 +529,15 @@ class OverTask:
 
 
 _COUNTS = {"count", "any", "all"}
-_OVER: dict[str, Literal["count", "sum", "min", "max"]] = {
+_QUANTILES = {"median", "quantile"}
+_MEANS = {"avg", "var", "stddev"}
+_OVER: dict[str, Literal["count", "sum", "avg", "var", "stddev", "min", "max", "quantile"]] = {
     **dict.fromkeys(("count", "any", "all"), "count"),
+    **dict.fromkeys(("median", "quantile"), "quantile"),
     "sum": "sum",
+    "avg": "avg",
+    "var": "var",
+    "stddev": "stddev",
     "min": "min",
     "max": "max",
 }

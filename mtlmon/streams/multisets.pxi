@@ -541,6 +541,23 @@ cdef double code_at(const Sorted *sorted, int64_t place) noexcept nogil:
     return value
 
 
+cdef double quantile_of(const Sorted *sorted, double share) noexcept nogil:
+    """A quantile of floats, of which there is one at least."""
+    cdef double place = <double> (sorted.count - 1) * share
+    cdef double below = floor(place)
+    cdef double part = place - below
+    cdef double low = code_at(sorted, <int64_t> below)
+    cdef double high
+    if part == 0:
+        return low
+    high = code_at(sorted, <int64_t> below + 1)
+    if low == high:
+        return low
+    if isinf(high - low):
+        return low * (1 - part) + high * part
+    return low + (high - low) * part
+
+
 @final
 cdef class QuantileWindow(Window):
     """Quantiles of floats, interpolated linearly between the two nearest values.
@@ -621,24 +638,9 @@ cdef class QuantileWindow(Window):
         if sorted.count == 0:
             value[0] = 0
             return NOTHING
-        found = self.quantile(sorted)
+        found = quantile_of(sorted, self.share)
         memcpy(value, &found, sizeof(found))
         return FOUND
-
-    cdef inline double quantile(self, const Sorted *sorted) noexcept nogil:
-        cdef double place = <double> (sorted.count - 1) * self.share
-        cdef double below = floor(place)
-        cdef double part = place - below
-        cdef double low = code_at(sorted, <int64_t> below)
-        cdef double high
-        if part == 0:
-            return low
-        high = code_at(sorted, <int64_t> below + 1)
-        if low == high:
-            return low
-        if isinf(high - low):
-            return low * (1 - part) + high * part
-        return low + (high - low) * part
 
     cdef int run(
         self, Batch batch, Batch arguments, const int64_t *values, const uint8_t *mask,

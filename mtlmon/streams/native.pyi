@@ -270,7 +270,12 @@ class Columns:
 
 @final
 class Over:
-    def __init__(self, kind: Literal["count", "sum", "min", "max"], is_float: bool) -> None: ...
+    def __init__(
+        self,
+        kind: _Sum | Literal["count", "min", "max", "quantile"],
+        is_float: bool,
+        share: float = 0.5,
+    ) -> None: ...
     @property
     def held_bytes(self) -> int: ...
     def feed(

@@ -26,6 +26,66 @@ cdef enum:
     MOST_SUM_WORDS = 20
 
 
+cdef inline SumKind sum_kind(str kind) except <SumKind> -1:
+    if kind == "sum":
+        return SUM
+    if kind == "avg":
+        return AVERAGE
+    if kind == "var":
+        return VARIANCE
+    if kind == "stddev":
+        return DEVIATION
+    raise ValueError(f"unknown sum {kind!r}")
+
+
+cdef double deviation_of(
+    const Numbers *sums, const Numbers *squares, uint32_t trace, int64_t count, double found
+) noexcept nogil:
+    """The root of a variance, also where no float has the latter."""
+    if not isinf(found):
+        return sqrt(found)
+    found = variance(
+        number_of(sums, trace), number_of(squares, trace), sums.width, sums.exponent - MUCH, count
+    )
+    return ldexp(sqrt(found), MUCH)
+
+
+cdef inline int result_of_sums(
+    SumKind kind, bint is_float, int64_t count, const Specials *specials, const Numbers *sums,
+    const Numbers *squares, uint32_t trace, int64_t *value
+) noexcept nogil:
+    """Compute what exact sums of so many values say: NOTHING if these are too few, or OVERFLOWS."""
+    cdef const uint64_t *words = number_of(sums, trace)
+    cdef bint has_squares = kind >= VARIANCE
+    cdef double total
+    if count < 1 + has_squares:
+        value[0] = 0
+        return NOTHING
+    if kind == SUM and not is_float:
+        value[0] = <int64_t> words[0]
+        return FOUND if words[1] == <uint64_t> (value[0] >> 63) else OVERFLOWS
+    if has_squares:
+        total = NAN
+        if not has_specials(specials):
+            total = variance(words, number_of(squares, trace), sums.width, sums.exponent, count)
+        if kind == DEVIATION:
+            total = deviation_of(sums, squares, trace, count, total)
+    elif has_specials(specials):
+        total = special_sum(specials)
+    else:
+        total = rounded(words, sums.width, sums.exponent)
+        if kind == AVERAGE and isinf(total):
+            # no float has this sum, but one has the average
+            total = rounded(words, sums.width, sums.exponent - MUCH)
+            total = ldexp(total / <double> count, MUCH)
+            memcpy(value, &total, sizeof(total))
+            return FOUND
+    if kind == AVERAGE:
+        total /= <double> count
+    memcpy(value, &total, sizeof(total))
+    return FOUND
+
+
 @final
 cdef class SumWindow(Window):
     """Sums, averages, variances or standard deviations of samples.
@@ -43,10 +103,7 @@ cdef class SumWindow(Window):
     cdef Numbers squares        # unused for sums and averages
 
     def __cinit__(self, str kind not None, bint is_float, int64_t lower, int64_t upper):
-        kinds = {"sum": SUM, "avg": AVERAGE, "var": VARIANCE, "stddev": DEVIATION}
-        if kind not in kinds:
-            raise ValueError(f"unknown sum {kind!r}")
-        self.kind = kinds[kind]
+        self.kind = sum_kind(kind)
         self.is_float = is_float
         self.set_bounds(lower, upper)
         init_rows(&self.rows, True, False)
@@ -234,48 +291,11 @@ cdef class SumWindow(Window):
         return self.result(trace, value)
 
     cdef inline int result(self, uint32_t trace, int64_t *value) noexcept nogil:
-        cdef SumState *state = &self.states[trace]
-        cdef const uint64_t *sums = number_of(&self.sums, trace)
-        cdef double total
-        if state.count < 1 + self.has_squares():
-            value[0] = 0
-            return NOTHING
-        if self.kind == SUM and not self.is_float:
-            value[0] = <int64_t> sums[0]
-            return FOUND if sums[1] == <uint64_t> (value[0] >> 63) else OVERFLOWS
-        if self.has_squares():
-            total = NAN
-            if not has_specials(&state.specials):
-                total = variance(
-                    sums, number_of(&self.squares, trace), self.sums.width, self.sums.exponent,
-                    state.count
-                )
-            if self.kind == DEVIATION:
-                total = self.deviation(state, trace, total)
-        elif has_specials(&state.specials):
-            total = special_sum(&state.specials)
-        else:
-            total = rounded(sums, self.sums.width, self.sums.exponent)
-            if self.kind == AVERAGE and isinf(total):
-                # no float has this sum, but one has the average
-                total = rounded(sums, self.sums.width, self.sums.exponent - MUCH)
-                total = ldexp(total / <double> state.count, MUCH)
-                memcpy(value, &total, sizeof(total))
-                return FOUND
-        if self.kind == AVERAGE:
-            total /= <double> state.count
-        memcpy(value, &total, sizeof(total))
-        return FOUND
-
-    cdef double deviation(self, const SumState *state, uint32_t trace, double found) noexcept nogil:
-        """The root of a variance, also where no float has the latter."""
-        if not isinf(found):
-            return sqrt(found)
-        found = variance(
-            number_of(&self.sums, trace), number_of(&self.squares, trace), self.sums.width,
-            self.sums.exponent - MUCH, state.count
+        cdef const SumState *state = &self.states[trace]
+        return result_of_sums(
+            self.kind, self.is_float, state.count, &state.specials, &self.sums, &self.squares,
+            trace, value
         )
-        return ldexp(sqrt(found), MUCH)
 
     cdef int run(
         self, Batch batch, Batch arguments, const int64_t *values, const uint8_t *mask,

@@ -101,7 +101,8 @@ def _applied(draw: st.DrawFn, operands: st.SearchStrategy[Expression]) -> Expres
         return Expression(operator, taken, Offset(0, draw(_CONSTANTS)))
     if operator is ops.OVER:
         aggregate = draw(st.sampled_from(sorted(ops.OVER_WORDS)))
-        return Expression(operator, taken, Over(aggregate, draw(_NAMES)))
+        constants = (Decimal("0.9"),) * ops.AGGREGATES[aggregate].constants
+        return Expression(operator, taken, Over(aggregate, draw(_NAMES), constants))
     if operator is ops.INSTANCE:
         return Expression(operator, taken, draw(_NAMES))
     if operator in ops.LOOK_UPS:
@@ -194,6 +195,9 @@ def test_the_tree() -> None:
     assert parse_expression("x.last(2, or: true)").offset == Offset(2, True)
     assert parse_expression("x.hold()").offset == Offset(0, None)
     assert parse_expression("sum(x over s)").over == Over("sum", "s")
+    share = parse_expression("quantile(x over s, 0.9)")
+    assert share.over == Over("quantile", "s", (Decimal("0.9"),))
+    assert str(share) == "quantile(x over s, 0.9)"
     node = parse_expression("views[a, b]")
     assert (node.operator, node.name, len(node.operands)) == (ops.INSTANCE, "views", 2)
     assert parse_expression("x.last(or: 1)") != parse_expression("x.last(or: true)")
@@ -290,7 +294,7 @@ def test_deep_and_long_expressions(text: str) -> None:
         ("coalesce(a)", 11, "coalesce takes 2 arguments, not 1", "coalesce(x, 0)"),
         ("min(x)", 6, "min takes 2 arguments, not 1", "in a window it is min[0,5](x)"),
         ("max(x, y, z)", 9, "max takes 2 arguments, not 3 or more", "as in max(x, y)"),
-        ("avg(x)", 1, "there is no function avg", "avg[0,5m](...)"),
+        ("avg(x)", 1, "avg has no window", "avg[0,5m](...)"),
         ("count(x)", 1, "count has no window", "count(... over STREAM)"),
         ("sum(x, y)", 1, "sum has no window", "sum[0,5m](...)"),
         ("any()", 1, "any has no window", "any[0,5m](...)"),
@@ -305,6 +309,9 @@ def test_deep_and_long_expressions(text: str) -> None:
         ("sum[0,5](x, 2)", 13, "sum takes one argument", "follows or:"),
         ("sum[0,5](x, or: y)", 17, "expected a constant after or:", ""),
         ("sum[0,5](x, or: 1, 2)", 18, "expected ')' at the end of the window", "sum[0,5](x)"),
+        ("quantile(x over s)", 18, "quantile takes a number from 0 to 1", "quantile(views over"),
+        ("quantile(x over s, 2)", 20, "a quantile is a number from 0 to 1", ""),
+        ("avg(x over s, 2)", 13, "expected ')' after the name of the stream", ""),
         ("quantile[0,5](x)", 16, "quantile takes 2 arguments, not 1", "quantile[0,5](x, 0.99)"),
         ("quantile[0,5](x, 2)", 18, "a quantile is a number from 0 to 1", ""),
         ("quantile[0,5](x, or: 2)", 23, "quantile takes 2 arguments, not 1", ""),

@@ -416,7 +416,9 @@ class _Trace:
         living = self.living(node.over.stream, place)
         (argument,) = node.operands
         values = [self.of_read_values(argument, one, place) for one in living]
-        return fold(node.over.aggregate, [value for value in values if value is not None])
+        parameter = float(str((*node.over.parameters, 0.5)[0]))
+        known = [value for value in values if value is not None]
+        return fold(node.over.aggregate, known, parameter)
 
     def of_read_values(self, node: Expression, instance: Instance, place: int) -> Any:
         """An expression over constants and the values that are read in an instance."""

@@ -139,6 +139,8 @@ WINDOWS = [
 ]
 FOLDS = ["sum(x over x)", "max(x over x)", "min(x over x)", "count(x > 1 over x)"]
 FOLDS += ["any(x > 2 over x)", "all(x < 3 over x)", "count(true over x)", "sum(y over x)"]
+FOLDS += ["avg(x over x)", "var(y over x)", "stddev(x over x)", "median(x over x)"]
+FOLDS += ["quantile(y over x, 0.9)", "quantile(x * 2 over x, 0)"]
 FOLDS += ["count(x is null over x)", "any(x < y over x)", "sum(coalesce(x, 1) over x)"]
 
 

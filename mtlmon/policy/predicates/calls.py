@@ -442,9 +442,18 @@ class CallParser(PrecedenceParser):
             hint = f"as in {aggregate}(views > 10 over views)"
             raise self.expected("the name of a stream after over", hint)
         self.index += 1
+        operator = ops.AGGREGATES[aggregate]
+        parameters: list[Constant] = []
+        if operator.constants and self.token.kind == ",":
+            self.index += 1
+            parameters.append(self.read_parameter(operator))
         if self.token.kind != ")":
             raise self.expected("')' after the name of the stream")
-        self.close_call(self.arguments(), ops.OVER, Over(aggregate, str(token.value)))
+        if len(parameters) < operator.constants:
+            hint = f"as in {aggregate}(views over views, 0.99)"
+            raise self.error(f"{aggregate} takes a number from 0 to 1", self.token, hint)
+        value = Over(aggregate, str(token.value), tuple(parameters))
+        self.close_call(self.arguments(), ops.OVER, value)
 
     def read_offset(self, token: Token) -> None:
         """Read `.last(2, or: 0)` and the like behind an operand."""

@@ -62,10 +62,12 @@ class Over(NamedTuple):
     Attributes:
         aggregate: one of `mtlmon.policy.predicates.operators.OVER_WORDS`.
         stream: the name of the stream.
+        parameters: the constants behind it.
     """
 
     aggregate: str
     stream: str
+    parameters: tuple[Constant, ...] = ()
 
 
 class LookedUp(NamedTuple):

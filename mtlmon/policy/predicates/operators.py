@@ -314,7 +314,12 @@ WINDOWS = frozenset({*AGGREGATES.values(), COUNT_ROWS, WINDOW_OWN, MACHINE})
 OFFSETS = {offset.word: offset for offset in (LAST, NEXT, AT, HOLD)}
 """The operator whose value is an `Offset` for each word."""
 
-OVER_WORDS = frozenset({"any", "all", "count", "sum", "max", "min"})
+OVER_WORDS = frozenset(
+    {
+        *("any", "all", "count", "sum", "max", "min"),
+        *("avg", "var", "stddev", "median", "quantile"),
+    }
+)
 """The aggregates that can be taken over instances."""
 
 MIRRORED = {

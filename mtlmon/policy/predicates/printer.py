@@ -146,8 +146,9 @@ def _call(node: Expression, unit: str | None) -> list[Expression | str]:
         is_bare = operand.operator.binding == ops.OPERAND and operand.operator is not ops.CONSTANT
         return [*_operand(operand, is_bare=is_bare), f".{operator.word}({_offset(node)})"]
     if operator is ops.OVER:
-        aggregate, stream = node.over
-        return [f"{aggregate}(", node.operands[0], f" over {column_text(stream)})"]
+        aggregate, stream, parameters = node.over
+        behind = "".join(f", {constant_text(one)}" for one in parameters)
+        return [f"{aggregate}(", node.operands[0], f" over {column_text(stream)}{behind})"]
     if operator is ops.INSTANCE:
         return [f"{_before_bracket(node.name)}[", *_separated(node.operands), "]"]
     if operator in ops.LOOK_UPS:
