@@ -29,6 +29,7 @@ if TYPE_CHECKING:
             expression: Expression,
             *,
             is_condition: bool = False,
+            is_end: bool = False,
             parameters: Sequence[str] = (),
         ) -> Expression:
             """Return the expression with its names resolved."""
@@ -467,8 +468,12 @@ def read_stream(
             if not per:
                 hint = "instances are made by per, as in per viewed as id"
                 raise clauses.error(f"{word} is for streams with instances", hint)
-            where = scope.resolved(clauses.expression(), is_condition=True, parameters=parameters)
-            ends[word] = where
+            ends[word] = scope.resolved(
+                clauses.expression(),
+                is_condition=True,
+                is_end=word == "until",
+                parameters=parameters,
+            )
     order = "per, on, every, from, until"
     clauses.require_end(f"an operator or the end (clauses come in this order: {order})")
     value = scope.resolved(written, parameters=parameters)

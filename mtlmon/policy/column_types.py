@@ -500,6 +500,8 @@ class _Finder:
             return self.look_up(node)
         if operator is ops.WILDCARD:
             return self.slots.new()
+        if operator in ops.LIFE_TIMES.values():
+            return self.slots.new(NUMBER)
         return self.slots.new(_BOOLEAN)
 
     def look_up(self, node: Expression) -> _Slot:

@@ -341,6 +341,7 @@ class FileReader(DeclaredText):
         *,
         is_atom: bool = False,
         is_condition: bool = False,
+        is_end: bool = False,
         parameters: Sequence[str] = (),
     ) -> Expression:
         """Find out what the names in an expression stand for.
@@ -349,11 +350,12 @@ class FileReader(DeclaredText):
             expression: an expression of the file, as parsed.
             is_atom: whether it is the body of an atom, where names are columns.
             is_condition: whether a condition is expected of the whole expression.
+            is_end: whether it says when instances end.
             parameters: the parameters of the stream that it belongs to.
         """
         from mtlmon.policy.predicates.resolving import resolve
 
-        scope = self.scope._replace(parameters=parameters, is_atom_body=is_atom)
+        scope = self.scope._replace(parameters=parameters, is_atom_body=is_atom, is_end=is_end)
         return resolve(expression, scope, self.text, self.source, is_condition=is_condition)
 
     def require_relation(self, name: str, place: int) -> None:

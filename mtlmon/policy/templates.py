@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from mtlmon.errors import FormulaError
     from mtlmon.policy.policy_file import PolicyFile
+    from mtlmon.policy.predicates.operators import Operator
 
 Per: TypeAlias = "tuple[tuple[Expression, str | None], ...]"
 """The expressions behind `per`, each with the name of its parameter or None."""
@@ -35,6 +36,8 @@ class Lifetime(NamedTuple):
         has_end: whether instances end.
         end: the rows where instances end; None for all rows.
         end_keys: the key of the instance that ends; () if all of the trace end.
+        age: how long after its first row an instance ends, in units of time; 0 for never.
+        silence: how long after its last row an instance ends; 0 for never.
     """
 
     keys: tuple[Expression, ...]
@@ -42,6 +45,14 @@ class Lifetime(NamedTuple):
     has_end: bool
     end: Expression | None
     end_keys: tuple[Expression, ...]
+    age: int = 0
+    silence: int = 0
+
+    @property
+    def expressions(self) -> list[Expression]:
+        """All expressions that say when instances begin and end."""
+        others = [one for one in (self.start, self.end) if one is not None]
+        return [*self.keys, *others, *self.end_keys]
 
 
 class TemplateError(Exception):
@@ -73,6 +84,11 @@ def lifetime_of(per: Per, start: Expression | None, end: Expression | None) -> L
     start = None if start is None else _replaced(start, own)
     if end is None:
         return Lifetime(keys, start, False, None, ())
+    times = {ops.AGE: 0, ops.SILENCE: 0}
+    end = _without_times(end, times)
+    age, silence = times.values()
+    if end is None:
+        return Lifetime(keys, start, False, None, (), age, silence)
     rest = operands_of_nested(end, ops.AND)
     found: dict[str, Expression] = {}
     for conjunct in list(rest):
@@ -96,7 +112,41 @@ def lifetime_of(per: Per, start: Expression | None, end: Expression | None) -> L
     # The instance that ends has these values.
     parts = [_replaced(one, found) for one in rest]
     end_keys = tuple(found[name] for name in own) if found else ()
-    return Lifetime(keys, start, True, _conjunction(parts), end_keys)
+    return Lifetime(keys, start, True, _joined(ops.AND, parts), end_keys, age, silence)
+
+
+def _without_times(end: Expression, times: dict[Operator, int]) -> Expression | None:
+    """Take the comparisons of lengths of time out of what ends instances; return the rest.
+
+    Args:
+        end: what is written behind `until`.
+        times: for AGE and SILENCE after how much time instances end, 0 for never; the least is
+            put in.
+
+    Raises:
+        TemplateError: a length of time is used in another way.
+    """
+    others: list[Expression] = []
+    for condition in operands_of_nested(end, ops.OR):
+        used = next((one for one in postorder(condition) if one.operator in times), None)
+        if used is None:
+            others.append(condition)
+            continue
+        word = used.operator.word
+        operator, operands = condition.operator, condition.operands
+        if operator in ops.ORDERINGS and operands[1] is used:
+            operator, operands = ops.MIRRORED[operator], operands[::-1]
+        is_fine = operator in {ops.GREATER, ops.GREATER_EQUAL} and operands[0] is used
+        length = operands[1].value if is_fine and operands[1].operator is ops.CONSTANT else None
+        if not isinstance(length, int) or isinstance(length, bool):
+            hint = f"write {word}() > 10m, and other conditions with or"
+            raise TemplateError(used, f"{word}() is compared with a length of time alone", hint)
+        length += operator is ops.GREATER
+        if length < 1:
+            hint = "an instance is alive at its own rows at least"
+            raise TemplateError(used, f"{word}() is never below 0", hint)
+        times[used.operator] = min(length, times[used.operator] or length)
+    return _joined(ops.OR, others)
 
 
 def condition_of(per: Per, on: Expression | None) -> Expression | None:
@@ -128,7 +178,7 @@ def condition_of(per: Per, on: Expression | None) -> Expression | None:
             shown = name or "id"
             hint = f"write per {key} as {shown} on {key} = {shown} and ..."
             raise TemplateError(on, f"{message} yet", hint)
-    return _conjunction(rest)
+    return _joined(ops.AND, rest)
 
 
 def require_readable(
@@ -273,10 +323,10 @@ def _names(per: Per) -> list[str]:
     return [f"the value of {key}" if name is None else name for key, name in per]
 
 
-def _conjunction(parts: list[Expression]) -> Expression | None:
+def _joined(operator: Operator, parts: list[Expression]) -> Expression | None:
     found = None
     for part in parts:
-        found = part if found is None else Expression(ops.AND, (found, part), None, part.span)
+        found = part if found is None else Expression(operator, (found, part), None, part.span)
     return found
 
 

@@ -8,7 +8,6 @@ listed for its trace, until a row or tick of the trace reads it.
 
 
 cdef enum:
-    END_OF_LIST = 0xFFFFFFFF
     NOT_LISTED = 0xFFFFFFFE
 
 
@@ -222,10 +221,12 @@ cdef class ChangedInstances:
             try:
                 for k in range(count):
                     rows = k if passed == NULL else <size_t> passed[k]
-                    while turn < instances.turn_count and instances.turns[turn].row < rows:
+                    now = batch.time_stamps[k]
+                    while turn < instances.turn_count and has_come(
+                        &instances.turns[turn], 4 * <int64_t> rows - 1, now
+                    ):
                         instances.redo(&instances.turns[turn])
                         turn += 1
-                    now = batch.time_stamps[k]
                     is_read = is_reader == NULL or is_reader[k]
                     self.find_changed(instances, k, now, rows, batch.trace(k), own[k], is_read)
                     if is_read:

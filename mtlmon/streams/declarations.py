@@ -204,8 +204,9 @@ class Declarations:
         if name not in self.streams:
             return []
         stream = self.streams[name]
-        found = [*keys_of(stream.per), stream.start, stream.end]
-        return [stream.value.with_expression(one) for one in found if one is not None]
+        if not stream.per:
+            return []
+        return [stream.value.with_expression(one) for one in self.lifetime(stream).expressions]
 
     def frame(self, name: str) -> int:
         """The number of the time-points of a stream's instances; `ROWS` if it has none."""

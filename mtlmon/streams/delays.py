@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from mtlmon.policy.predicates.environment import Environment
     from mtlmon.policy.predicates.expression import Expression
+    from mtlmon.policy.templates import Lifetime
     from mtlmon.streams.kernels import Kernel
     from mtlmon.streams.layer import Layer, Part, Task
 
@@ -176,6 +177,14 @@ class Delays:
         self.delays |= {delay + length for delay in self.delays for length in lengths}
         self.time_delays |= {delay + length for delay in self.time_delays for length in lengths}
         self.bounds |= {*lengths}
+
+    def end_instances(self, lifetime: Lifetime, periods: Sequence[int]) -> None:
+        """Add the lengths of time after which instances end, for ticks of some periods."""
+        for length in filter(None, (lifetime.age, lifetime.silence)):
+            self.delays.add(length)
+            # `> 10m` is one unit more, but rows between two ticks make the same difference
+            is_multiple = all(not length % period for period in periods)
+            self.bounds.add(length if is_multiple else length - 1)
 
     def join(self, other: Delays) -> None:
         """Add the delays of others."""

@@ -219,16 +219,16 @@ cdef class Over:
 
     def feed(
         self, Instances instances not None, Batch batch not None, numbers, values, mask, results,
-        validity, rows=None, is_result=None, births=None
+        validity, moments=None, is_result=None, births=None
     ):
         """Compute the results at the rows of a batch, or at other time-points among them.
 
         instances: the instances, after their `run` for the batch.
         numbers: the array that `run` has filled, or likewise for other time-points.
         values, mask, results, validity: as for `Kernel.feed`, which also tells what is returned.
-        rows: as for `Instances.find`.
+        moments: as for `Instances.find`.
         is_result: an array of bytes, 0 where no result is wanted; None if all are.
-        births: the cell of instances that begin, if they have a value then; used with `rows` only.
+        births: the cell of instances that begin, if they have a value then; used with `moments`.
         """
         cdef size_t count = batch.count
         cdef Memory number_memory = contiguous(numbers, sizeof(uint32_t), count)
@@ -241,9 +241,9 @@ cdef class Over:
         cdef int64_t *result_cells = <int64_t *> result_memory.buffer.buf
         cdef uint8_t *valid = <uint8_t *> validity_memory.buffer.buf
         cdef const uint8_t *mask_bytes = NULL
-        cdef const int64_t *passed = NULL
+        cdef const int64_t *moment_cells = NULL
         cdef const uint8_t *wanted = NULL
-        cdef Memory row_memory, wanted_memory
+        cdef Memory moment_memory, wanted_memory
         cdef bint has_birth = births is not None
         cdef int64_t birth = births if has_birth else 0
         cdef size_t place = 0
@@ -252,9 +252,9 @@ cdef class Over:
         if mask is not None:
             mask_memory = contiguous(mask, 1, count)
             mask_bytes = <const uint8_t *> mask_memory.buffer.buf
-        if rows is not None:
-            row_memory = contiguous(rows, sizeof(int64_t), count)
-            passed = <const int64_t *> row_memory.buffer.buf
+        if moments is not None:
+            moment_memory = contiguous(moments, sizeof(int64_t), count)
+            moment_cells = <const int64_t *> moment_memory.buffer.buf
         if is_result is not None:
             wanted_memory = contiguous(is_result, 1, count)
             wanted = <const uint8_t *> wanted_memory.buffer.buf
@@ -262,7 +262,7 @@ cdef class Over:
         with nogil:
             for row in range(count):
                 while place < instances.turn_count and has_come(
-                    &instances.turns[place], passed, row
+                    &instances.turns[place], moment_of(moment_cells, row), batch.time_stamps[row]
                 ):
                     self.turn(instances, &instances.turns[place], birth, has_birth)
                     place += 1
@@ -278,11 +278,10 @@ cdef class Over:
                 if valid[row] == OVERFLOWS:
                     with gil:
                         return row
-            if passed != NULL:
-                # those behind the last time-point
-                while place < instances.turn_count:
-                    self.turn(instances, &instances.turns[place], birth, has_birth)
-                    place += 1
+            # those behind the last time-point
+            while place < instances.turn_count:
+                self.turn(instances, &instances.turns[place], birth, has_birth)
+                place += 1
         return count
 
     def begin(self):

@@ -10,7 +10,6 @@ from mtlmon.policy.predicates.columns import column_type
 from mtlmon.policy.predicates.expression import Expression, Offset
 from mtlmon.policy.predicates.kinds import joined as joined_kind
 from mtlmon.policy.predicates.machine_code import NotPossible
-from mtlmon.policy.predicates.printer import column_text
 from mtlmon.policy.predicates.time_points import MEMORY, ROWS
 from mtlmon.policy.templates import OF_INSTANCES, parameters_of
 from mtlmon.streams.cells import cell_kind
@@ -141,7 +140,7 @@ class InstancePlacer:
                 self._require_comparable(one, key, origin, node)
             ends = Ends(condition, end_keys or None)
         try:
-            family = Family(frame, keys, start, ends, self._texts)
+            family = Family(frame, keys, start, ends, self._texts, lifetime)
         except NotPossible as error:
             raise error_at(origin, lifetime.keys[0], str(error)) from None
         self._columns.layer(layer).tasks.append(FamilyTask(family))
@@ -186,11 +185,6 @@ class InstancePlacer:
     ) -> Placed:
         """Place `s[EXPRESSION]`."""
         name = self._declared.name_of_instances(node)
-        if period > ROWS and self._declared.period_of(name.period) == ROWS:
-            if any(operand.operator is not ops.CONSTANT for operand in node.operands):
-                message = f"an instance of {column_text(node.name)} is looked up at rows"
-                raise error_at(origin, node, message, f"declare a stream: stream x = {node}")
-            return self._placer.place(_at_last_row(node), origin, period)
         family, _ = self.family(name.period)
         replaced = with_operands(node, operands)
         key_of = (period, replaced)
@@ -220,7 +214,7 @@ class InstancePlacer:
         is_of_now = self._declared.period_of(name.period) == NOW
         if is_of_now:
             self._nows[name.period].periods.add(period)
-        if self._declared.period_of(name.period) != ROWS:
+        if self._declared.period_of(name.period) != ROWS or period > ROWS:
             argument_period = name.period
             value, lowest = self._columns.column(held, origin, name.period)
         else:
@@ -263,8 +257,6 @@ class InstancePlacer:
         """Place an aggregate over the instances of a stream."""
         frame = self._declared.frame_of_over(node)
         own_period = self._declared.period_of(frame)
-        if period > ROWS and own_period == ROWS:
-            return self._placer.place(_at_last_row(node), origin, period)
         points = max(period, ROWS)
         if (points, node) not in self._columns.known:
             family, _ = self.family(frame)
@@ -272,7 +264,8 @@ class InstancePlacer:
             first = None
             whole = Expression(ops.OVER, (placed.expression,), node.value, node.span)
             kind = self._columns.kinds(whole, origin, self._columns.schema)[id(placed.expression)]
-            if own_period == ROWS:
+            is_at_rows = own_period == ROWS == points
+            if is_at_rows:
                 column, layer = self.at_rows(placed, origin, frame)
             else:
                 column, layer = self._columns.column(placed, origin, frame)
@@ -281,7 +274,7 @@ class InstancePlacer:
                 layer = max(layer, lowest)
             elif own_period == NOW:
                 self._nows[frame].periods.add(points)
-            argument_period = ROWS if own_period == ROWS else frame
+            argument_period = ROWS if is_at_rows else frame
             result = f"{self._columns.prefix}{len(self._columns.schema.names)}"
             try:
                 task = OverTask(
@@ -346,12 +339,3 @@ class InstancePlacer:
         if period >= ROWS:
             return 0
         return self.family(period)[1] + 1
-
-
-def _at_last_row(node: Expression) -> Expression:
-    """The value of a node at the last row, null if it is null there."""
-    is_known = Expression(ops.IS_NOT_NULL, (node,), None, node.span)
-    was_known, value = (
-        Expression(ops.HOLD, (one,), Offset(0), node.span) for one in (is_known, node)
-    )
-    return chosen_value(was_known, value, None)

@@ -16,7 +16,7 @@ import numpy as np
 
 from mtlmon.policy.predicates.time_points import ROWS
 from mtlmon.streams.due_ticks import DueTicks
-from mtlmon.streams.points import tick_times
+from mtlmon.streams.points import moments_behind, tick_times
 from mtlmon.streams.ticking import NO_TICKS, Ticks, multiples
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class InstanceTicks:
             return NO_TICKS, NO_TICKS.numbers
         places = points.places_of(times)
         is_kept = np.empty(len(times), np.uint8)
-        table.living_at(numbers, places, is_kept)
+        table.living_at(numbers, moments_behind(places), times, is_kept)
         chosen = np.flatnonzero(is_kept)
         ticks = Ticks(times[chosen], numbers[chosen], places[chosen])
         traces = np.empty(len(ticks), np.uint32)

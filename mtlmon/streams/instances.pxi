@@ -10,18 +10,27 @@ cdef enum:
     LEAST_PLACES = 64
 
 
+# Row r of a batch is at the moment 4r + 1. Instances begin before it, at 4r, and end behind it, at
+# 4r + 2. What is between two rows, as ticks and the ends that time brings, is before the next one,
+# at 4r - 1, in the order of time.
+
+
 cdef struct Turn:
-    # The birth or death of an instance at a row of the batch.
-    size_t row
+    # The birth or death of an instance at a moment of the batch.
+    int64_t moment
+    int64_t time                # of what time brings; below all times for the others
     uint32_t number
     bint is_birth
 
 
-cdef inline bint has_come(const Turn *turn, const int64_t *passed, size_t place) noexcept nogil:
-    """Whether a turn has come at a time-point, which is a row or behind so many rows."""
-    if passed == NULL:
-        return turn.row <= place
-    return <int64_t> turn.row < passed[place]
+cdef inline bint has_come(const Turn *turn, int64_t moment, int64_t time) noexcept nogil:
+    """Whether a turn has come at a moment and time."""
+    return turn.moment < moment or (turn.moment == moment and turn.time <= time)
+
+
+cdef inline int64_t moment_of(const int64_t *moments, size_t place) noexcept nogil:
+    """The moment of a time-point; time-points are the rows if there are no moments."""
+    return 4 * <int64_t> place + 1 if moments == NULL else moments[place]
 
 
 cdef struct KeyColumns:
@@ -38,14 +47,9 @@ cdef inline bint has_key(const KeyColumns *keys, uint32_t width, size_t row) noe
     return True
 
 
-cdef inline bint has_same_key(
-    const KeyColumns *keys, const KeyColumns *others, uint32_t width, size_t row
-) noexcept nogil:
-    cdef uint32_t k
-    for k in range(width):
-        if keys.cells[k][row] != others.cells[k][row]:
-            return False
-    return True
+cdef inline int64_t time_behind(int64_t time, int64_t length) noexcept nogil:
+    """A time a length of time later; the largest number if it is beyond all times."""
+    return time + length if time <= INT64_MAX - length else INT64_MAX
 
 
 @final
@@ -58,6 +62,9 @@ cdef class Instances:
     Between `begin` and the next `begin`, `undo` takes everything back.
 
     text_columns: for each cell of a key, whether it is the number of a text.
+    age: how long after its first row an instance ends; 0 for never.
+    silence: how long after its last row an instance ends; 0 for never.
+    has_births: whether `births_of` is used.
     """
 
     cdef uint32_t width
@@ -77,8 +84,19 @@ cdef class Instances:
     cdef Turn *turns          # those of the batch
     cdef size_t turn_count, turn_room
     cdef uint32_t marked_count
+    cdef int64_t age, silence
+    cdef bint keeps_births
+    cdef int64_t *births        # the times of first rows, by number; NULL if they do not matter
+    cdef uint32_t oldest, marked_oldest     # no instance below it has its age to come
+    cdef UseOrder uses          # the living in the order of their last rows, if that matters
 
-    def __cinit__(self, text_columns):
+    def __cinit__(self, text_columns, int64_t age=0, int64_t silence=0, bint has_births=False):
+        if age < 0 or silence < 0:
+            raise ValueError("instances end after a length of time")
+        self.age = age
+        self.silence = silence
+        self.keeps_births = has_births or age > 0
+        init_uses(&self.uses)
         self.text_columns = tuple(map(bool, text_columns))
         self.width = <uint32_t> len(self.text_columns)
         if self.width == 0:
@@ -94,6 +112,8 @@ cdef class Instances:
         free(self.heads)
         free(self.places)
         free(self.turns)
+        free(self.births)
+        free_uses(&self.uses)
 
     cdef int resize_places(self, size_t size) except -1 nogil:
         """Make the hash table anew, with another size, a power of two."""
@@ -116,6 +136,10 @@ cdef class Instances:
         resized(<void **> &self.alive, room, 1)
         resized(<void **> &self.following, room, sizeof(uint32_t))
         resized(<void **> &self.preceding, room, sizeof(uint32_t))
+        if self.keeps_births:
+            resized(<void **> &self.births, room, sizeof(int64_t))
+        if self.silence:
+            resize_uses(&self.uses, room)
         self.room = room
         return 0
 
@@ -221,25 +245,49 @@ cdef class Instances:
         if behind != NO_INSTANCE:
             self.preceding[behind] = before
 
-    cdef inline int note(self, size_t row, uint32_t number, bint is_birth) except -1 nogil:
+    cdef inline int note(
+        self, int64_t moment, int64_t time, uint32_t number, bint is_birth
+    ) except -1 nogil:
         cdef Turn *turn
         if self.turn_count == self.turn_room:
             self.turn_room = max(<size_t> LEAST_PLACES, 2 * self.turn_room)
             resized(<void **> &self.turns, self.turn_room, sizeof(Turn))
         turn = &self.turns[self.turn_count]
-        turn.row = row
+        turn.moment = moment
+        turn.time = time
         turn.number = number
         turn.is_birth = is_birth
         self.turn_count += 1
         return 0
 
-    cdef inline int end(self, size_t row, uint32_t number) except -1 nogil:
-        self.note(row, number, False)
+    cdef inline int end(self, int64_t moment, int64_t time, uint32_t number) except -1 nogil:
+        self.note(moment, time, number, False)
         self.leave(number)
+        if self.silence:
+            use(&self.uses, number, 0, LEFT)
         return 0
 
+    cdef int expire(self, int64_t moment, int64_t now) except -1 nogil:
+        """End the instances whose time has come, in the order of these times."""
+        cdef int64_t by_age, by_silence
+        while True:
+            by_age = by_silence = INT64_MAX
+            if self.age:
+                while self.oldest < self.count and not self.alive[self.oldest]:
+                    self.oldest += 1
+                if self.oldest < self.count:
+                    by_age = time_behind(self.births[self.oldest], self.age)
+            if self.silence and self.uses.first != END_OF_LIST:
+                by_silence = time_behind(self.uses.times[self.uses.first], self.silence)
+            if min(by_age, by_silence) > now:
+                return 0
+            if by_age <= by_silence:
+                self.end(moment, by_age, self.oldest)
+            else:
+                self.end(moment, by_silence, self.uses.first)
+
     cdef inline uint32_t start(
-        self, size_t row, uint32_t trace, const KeyColumns *keys
+        self, size_t row, int64_t now, uint32_t trace, const KeyColumns *keys
     ) except? 0 nogil:
         cdef uint32_t number = self.count
         cdef uint32_t k
@@ -250,28 +298,34 @@ cdef class Instances:
             self.resize_numbers(max(<uint32_t> LEAST_PLACES, number + number // 2))
         if 3 * <size_t> (self.living + 1) > 2 * self.mask:
             self.resize_places(2 * (self.mask + 1))
-        self.note(row, number, True)
+        self.note(4 * <int64_t> row, INT64_MIN, number, True)
+        if self.keeps_births:
+            self.births[number] = now
         self.traces[number] = trace
         for k in range(self.width):
             self.keys[<size_t> number * self.width + k] = keys.cells[k][row]
         self.alive[number] = 0
         self.count += 1
         self.enter(number)
+        if self.silence:
+            use(&self.uses, number, now, ENTERED)
         return number
 
     def run(
-        self, Batch batch not None, keys, key_masks, starts, ends, end_keys, end_masks, numbers
+        self, Batch batch not None, keys, key_masks, starts, ends, end_keys, end_masks, numbers,
+        int64_t limit=0
     ):
         """Find the instances that rows belong to, and begin and end instances.
 
         keys, key_masks: arrays of the cells of keys, and for each its mask or None; a row whose key
             has a null belongs to no instance.
         starts: an array of bytes: where instances may begin; None for all rows.
-        ends: an array of bytes: where instances end; None if they never do.
+        ends: an array of bytes: behind which rows instances end; None if they never do.
         end_keys, end_masks: the cells and masks of the keys of instances that end; None if all
-            instances of the row's trace do. No instance that ends at a row begins there.
+            instances of the row's trace do.
         numbers: a contiguous array of integers of type uint32, which become the numbers of
             instances, 2^32-1 for rows that belong to none.
+        limit: time has passed up to below this time, if it is above that of the last row.
         """
         cdef size_t count = batch.count
         cdef Memory number_memory = contiguous(numbers, sizeof(uint32_t), count, True)
@@ -294,6 +348,7 @@ cdef class Instances:
         self.make_room(batch.traces)
         with nogil:
             self.run_rows(batch, &own.keys, start_bytes, end_bytes, end_columns, found)
+            self.expire(4 * <int64_t> count - 1, limit - 1)
 
     cdef int run_rows(
         self, Batch batch, const KeyColumns *keys, const uint8_t *starts, const uint8_t *ends,
@@ -301,29 +356,34 @@ cdef class Instances:
     ) except -1 nogil:
         cdef size_t row, later
         cdef uint32_t trace, number
-        cdef bint may_begin
+        cdef int64_t now, moment
         for row in range(batch.count):
             later = row + AHEAD
             if later < batch.count:
                 prefetch(&self.places[self.wanted_place(batch.trace(later), keys.cells, later)])
             trace = batch.trace(row)
-            may_begin = starts == NULL or starts[row]
-            if ends != NULL and ends[row]:
-                if end_keys == NULL:
-                    may_begin = False
-                    while self.heads[trace] != NO_INSTANCE:
-                        self.end(row, self.heads[trace])
-                elif has_key(end_keys, self.width, row):
-                    may_begin = may_begin and not has_same_key(end_keys, keys, self.width, row)
-                    number = self.found(trace, end_keys, row)
-                    if number != NO_INSTANCE:
-                        self.end(row, number)
+            now = batch.time_stamps[row]
+            if self.age or self.silence:
+                self.expire(4 * <int64_t> row - 1, now)
             number = NO_INSTANCE
             if has_key(keys, self.width, row):
                 number = self.found(trace, keys, row)
-                if number == NO_INSTANCE and may_begin:
-                    number = self.start(row, trace, keys)
+                if number != NO_INSTANCE:
+                    if self.silence:
+                        use(&self.uses, number, now, USED)
+                elif starts == NULL or starts[row]:
+                    number = self.start(row, now, trace, keys)
             numbers[row] = number
+            if ends == NULL or not ends[row]:
+                continue
+            moment = 4 * <int64_t> row + 2
+            if end_keys == NULL:
+                while self.heads[trace] != NO_INSTANCE:
+                    self.end(moment, INT64_MIN, self.heads[trace])
+            elif has_key(end_keys, self.width, row):
+                number = self.found(trace, end_keys, row)
+                if number != NO_INSTANCE:
+                    self.end(moment, INT64_MIN, number)
         return 0
 
     cdef inline void redo(self, const Turn *turn) noexcept nogil:
@@ -338,31 +398,34 @@ cdef class Instances:
         else:
             self.enter(turn.number)
 
-    def find(self, Batch batch not None, keys, masks, numbers, rows=None):
+    def find(self, Batch batch not None, keys, masks, numbers, moments=None):
         """Find the living instances with the given keys at the rows of the last `run`.
 
         keys, masks: as for `run`.
         numbers: as for `run`; 2^32-1 if there is no such instance.
-        rows: for each time-point of the batch how many rows of the last `run` it is behind, which
-            never decrease, an array of integers of type int64; None if the batch is of these rows.
+        moments: for each time-point of the batch its moment (see `Turn`) among the rows of the last
+            `run`, which never decrease, an array of integers of type int64; None if the batch is of
+            these rows.
         """
         cdef size_t count = batch.count
-        cdef Memory row_memory
-        cdef const int64_t *passed = NULL
+        cdef Memory moment_memory
+        cdef const int64_t *moment_cells = NULL
         cdef Memory number_memory = contiguous(numbers, sizeof(uint32_t), count, True)
         cdef uint32_t *found = <uint32_t *> number_memory.buffer.buf
         cdef Columns columns = Columns(keys, masks, self.width, count)
         cdef size_t row
         cdef size_t place = self.turn_count
-        if rows is not None:
-            row_memory = contiguous(rows, sizeof(int64_t), count)
-            passed = <const int64_t *> row_memory.buffer.buf
+        if moments is not None:
+            moment_memory = contiguous(moments, sizeof(int64_t), count)
+            moment_cells = <const int64_t *> moment_memory.buffer.buf
         with nogil:
             while place:
                 place -= 1
                 self.take_back(&self.turns[place])
             for row in range(count):
-                while place < self.turn_count and has_come(&self.turns[place], passed, row):
+                while place < self.turn_count and has_come(
+                    &self.turns[place], moment_of(moment_cells, row), batch.time_stamps[row]
+                ):
                     self.redo(&self.turns[place])
                     place += 1
                 found[row] = NO_INSTANCE
@@ -372,19 +435,22 @@ cdef class Instances:
                 self.redo(&self.turns[place])
                 place += 1
 
-    def living_at(self, numbers, rows, flags):
+    def living_at(self, numbers, moments, times, flags):
         """Find out which instances are alive at time-points among the rows of the last `run`.
 
         numbers: the number of an instance for each time-point, an array of type uint32.
-        rows: as for `find`.
+        moments: as for `find`.
+        times: the times of the time-points, an array of type int64.
         flags: an array of bytes, which become 1 for those that are alive and else 0.
         """
         cdef Memory number_memory = contiguous(numbers, sizeof(uint32_t), 0)
         cdef size_t count = <size_t> number_memory.buffer.shape[0]
-        cdef Memory row_memory = contiguous(rows, sizeof(int64_t), count)
+        cdef Memory moment_memory = contiguous(moments, sizeof(int64_t), count)
+        cdef Memory time_memory = contiguous(times, sizeof(int64_t), count)
         cdef Memory flag_memory = contiguous(flags, 1, count, True)
         cdef const uint32_t *wanted = <const uint32_t *> number_memory.buffer.buf
-        cdef const int64_t *passed = <const int64_t *> row_memory.buffer.buf
+        cdef const int64_t *moment_cells = <const int64_t *> moment_memory.buffer.buf
+        cdef const int64_t *time_cells = <const int64_t *> time_memory.buffer.buf
         cdef uint8_t *found = <uint8_t *> flag_memory.buffer.buf
         cdef size_t k
         cdef size_t place = self.turn_count
@@ -393,7 +459,9 @@ cdef class Instances:
                 place -= 1
                 self.take_back(&self.turns[place])
             for k in range(count):
-                while place < self.turn_count and has_come(&self.turns[place], passed, k):
+                while place < self.turn_count and has_come(
+                    &self.turns[place], moment_cells[k], time_cells[k]
+                ):
                     self.redo(&self.turns[place])
                     place += 1
                 found[k] = wanted[k] < self.count and self.alive[wanted[k]]
@@ -418,17 +486,38 @@ cdef class Instances:
                 raise ValueError("there is no such instance")
             found[k] = self.traces[wanted[k]]
 
+    def births_of(self, numbers, times):
+        """Find the times of the first rows of instances.
+
+        numbers: numbers of instances, an array of type uint32.
+        times: an array of type int64 of the same length, which gets the times.
+        """
+        cdef Memory number_memory = contiguous(numbers, sizeof(uint32_t), 0)
+        cdef size_t count = <size_t> number_memory.buffer.shape[0]
+        cdef Memory time_memory = contiguous(times, sizeof(int64_t), count, True)
+        cdef const uint32_t *wanted = <const uint32_t *> number_memory.buffer.buf
+        cdef int64_t *found = <int64_t *> time_memory.buffer.buf
+        cdef size_t k
+        for k in range(count):
+            if wanted[k] >= self.count or not self.keeps_births:
+                raise ValueError("the time of the first row is not known")
+            found[k] = self.births[wanted[k]]
+
     def begin(self):
         """Begin a batch: what was done before can no longer be undone."""
         self.turn_count = 0
+        self.uses.use_count = 0
         self.marked_count = self.count
+        self.marked_oldest = self.oldest
 
     def undo(self):
         """Return to the state at the last `begin`."""
         while self.turn_count:
             self.turn_count -= 1
             self.take_back(&self.turns[self.turn_count])
+        undo_uses(&self.uses)
         self.count = self.marked_count
+        self.oldest = self.marked_oldest
 
     def settled(self, flags):
         """Set the bytes of traces with a living instance to 0."""
@@ -454,12 +543,15 @@ cdef class Instances:
         cdef size_t size = LEAST_PLACES
         cdef uint32_t number, trace
         cdef uint32_t kept = 0
+        cdef uint32_t *order = NULL
+        cdef size_t used, k
         result = bytearray(self.count * sizeof(uint32_t))
         cdef uint32_t *new_numbers = <uint32_t *> <char *> result
         if new_traces is not None:
             memory = contiguous(new_traces, 1, 0)
             traces = <const uint32_t *> memory.buffer.buf
             trace_count = <size_t> memory.buffer.shape[0] // sizeof(uint32_t)
+        used = self.in_order_of_use(&order)
         for number in range(self.count):
             trace = self.traces[number]
             if traces != NULL:
@@ -470,18 +562,44 @@ cdef class Instances:
             new_numbers[number] = kept
             self.traces[kept] = trace
             self.alive[kept] = 1
+            if self.keeps_births:
+                self.births[kept] = self.births[number]
+            if self.silence:
+                self.uses.times[kept] = self.uses.times[number]
             memmove(
                 self.keys + <size_t> kept * self.width, self.keys + <size_t> number * self.width,
                 self.width * sizeof(int64_t)
             )
             kept += 1
         self.count = kept
-        if self.room > 4 * max(kept, <uint32_t> LEAST_PLACES):
-            self.resize_numbers(2 * max(kept, <uint32_t> LEAST_PLACES))
-        while 3 * <size_t> kept > size:
-            size *= 2
-        self.rebuild(size)
+        try:
+            if self.room > 4 * max(kept, <uint32_t> LEAST_PLACES):
+                self.resize_numbers(2 * max(kept, <uint32_t> LEAST_PLACES))
+            while 3 * <size_t> kept > size:
+                size *= 2
+            self.rebuild(size)
+            restart_uses(&self.uses)
+            for k in range(used):
+                if new_numbers[order[k]] != FORGOTTEN:
+                    link_use(&self.uses, new_numbers[order[k]], self.uses.last)
+        finally:
+            free(order)
         return bytes(result)
+
+    cdef size_t in_order_of_use(self, uint32_t **found) except? 0:
+        """List the living instances in the order of their last rows, if that matters.
+
+        found: gets an array of numbers, which the caller frees. Returns how many these are.
+        """
+        cdef size_t count = 0
+        cdef uint32_t number = self.uses.first
+        if number != END_OF_LIST:
+            resized(<void **> found, self.living, sizeof(uint32_t))
+        while number != END_OF_LIST:
+            found[0][count] = number
+            count += 1
+            number = self.uses.later[number]
+        return count
 
     cdef int rebuild(self, size_t size) except -1:
         """Make the hash table and the links anew, for `count` living instances."""
@@ -495,6 +613,7 @@ cdef class Instances:
             memset(self.heads, 0xFF, self.head_count * sizeof(uint32_t))
         for number in range(count):
             self.enter(number)
+        self.oldest = 0
         self.begin()
         return 0
 
@@ -537,8 +656,16 @@ cdef class Instances:
         writer.put(self.count)
         for number in range(self.count):
             writer.put(self.traces[number])
+            if self.keeps_births:
+                writer.put(zigzag(self.births[number]))
+            if self.silence:
+                writer.put(zigzag(self.uses.times[number]))
             for k in range(self.width):
                 writer.put(zigzag(self.keys[<size_t> number * self.width + k]))
+        number = self.uses.first
+        while number != END_OF_LIST:
+            writer.put(number)
+            number = self.uses.later[number]
         return writer.taken()
 
     def restore(self, snapshot, from_integers=()):
@@ -568,16 +695,34 @@ cdef class Instances:
             self.traces[number] = <uint32_t> reader.get(MOST_TRACES - 1)
             self.make_room(self.traces[number] + 1)
             self.alive[number] = 1
+            if self.keeps_births:
+                self.births[number] = unzigzag(reader.get(UINT64_MAX))
+            if self.silence:
+                self.uses.times[number] = unzigzag(reader.get(UINT64_MAX))
             for k in range(self.width):
                 key = unzigzag(reader.get(UINT64_MAX))
                 if from_integers and from_integers[k]:
                     key = cell_of_integer(key)
                 self.keys[<size_t> number * self.width + k] = key
+        if self.silence:
+            self.restore_uses(reader, <uint32_t> count)
         reader.end()
         while 3 * count > size:
             size *= 2
         self.count = <uint32_t> count
         self.rebuild(size)
+
+    cdef int restore_uses(self, NumberReader reader, uint32_t count) except -1:
+        """Read the order of the last rows of instances, whose numbers are below `count`."""
+        cdef uint32_t number, k
+        for number in range(count):
+            self.uses.earlier[number] = number
+        for k in range(count):
+            number = <uint32_t> reader.get(count - 1)
+            if self.uses.earlier[number] != number:
+                raise damaged()
+            link_use(&self.uses, number, self.uses.last)
+        return 0
 
     @property
     def held_bytes(self):
@@ -586,6 +731,8 @@ cdef class Instances:
             self.room * (self.width * sizeof(int64_t) + 3 * sizeof(uint32_t) + 1)
             + (self.mask + 1) * sizeof(uint32_t) + self.head_count * sizeof(uint32_t)
             + self.turn_room * sizeof(Turn)
+            + (self.room * sizeof(int64_t) if self.keeps_births else 0)
+            + (use_bytes(&self.uses, self.room) if self.silence else 0)
         )
 
 

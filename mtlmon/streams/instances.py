@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from mtlmon.policy.predicates.kinds import Kind
+    from mtlmon.policy.templates import Lifetime
     from mtlmon.streams.cells import Cells, Mask, Texts
     from mtlmon.streams.instance_nows import InstanceNows
     from mtlmon.streams.instance_ticks import InstanceTicks
@@ -68,7 +69,7 @@ class Ends(NamedTuple):
     """Where instances end.
 
     Attributes:
-        condition: the column that is true where they do; None for all rows.
+        condition: the column that is true at rows behind which they do; None for all rows.
         keys: the columns with the key of the instance that ends; None if all of the trace do.
     """
 
@@ -86,10 +87,12 @@ class Family:
         start: the column that is true where instances may begin; None for all rows.
         ends: where instances end; None if they do not.
         texts: the numbers of texts.
+        lifetime: after how much time they end.
 
     Attributes:
         frame: the number of the family.
         keys: the columns that tell instances apart.
+        lifetime: as given.
         table: which instances live.
         kernels: the kernels of values of single instances.
         aggregates: the aggregates over all instances.
@@ -108,18 +111,21 @@ class Family:
         start: str | None,
         ends: Ends | None,
         texts: Texts,
+        lifetime: Lifetime,
     ) -> None:
         for key in keys:
             if key.kind.name not in _KEY_KINDS:
                 raise NotPossible(f"values after per cannot be {key.kind.words}")
         self.frame = frame
         self.keys = keys
+        self.lifetime = lifetime
         self.kernels: list[Kernel] = []
         self.aggregates: list[native.Over] = []
         self.kinds_over: list[Kind] = []
         self.ticks: list[InstanceTicks | InstanceNows] = []
         self.numbers = np.empty(0, np.uint32)
-        self.table = native.Instances([key.kind.name == "text" for key in keys])
+        is_text = [key.kind.name == "text" for key in keys]
+        self.table = native.Instances(is_text, lifetime.age, lifetime.silence)
         self._start = start
         self._ends = ends
         self._texts = texts
@@ -140,7 +146,17 @@ class Family:
             if self._ends.keys is not None:
                 end_cells, end_masks = self.cells_of(self._ends.keys, columns)
         self.numbers = np.empty(rows.count, np.uint32)
-        self.table.run(rows, cells, masks, starts, ends, end_cells, end_masks, self.numbers)
+        self.table.run(
+            rows,
+            cells,
+            masks,
+            starts,
+            ends,
+            end_cells,
+            end_masks,
+            self.numbers,
+            points.span.limit,
+        )
         is_own = self.numbers != _NO_INSTANCE
         points.add_family(self.frame, self.numbers, None if is_own.all() else is_own)
 
@@ -368,7 +384,7 @@ class LookUpTask:
         meeting = points.instance_meeting(self.argument_period, self.period)
         rows = points.batch(self.period)
         looked = np.empty(rows.count, np.uint32)
-        self._family.table.find(rows, *keys, looked, meeting.rows[meeting.results])
+        self._family.table.find(rows, *keys, looked, meeting.moments[meeting.results])
         count = meeting.batch.count
         numbers = np.empty(count, np.uint32)
         numbers[meeting.arguments] = points.batch(self.argument_period).numbers_of_traces
@@ -520,7 +536,7 @@ class OverTask:
             masks,
             results,
             validity,
-            meeting.rows,
+            meeting.moments,
             meeting.is_result,
             first,
         )

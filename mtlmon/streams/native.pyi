@@ -223,7 +223,13 @@ class Machine:
 
 @final
 class Instances:
-    def __init__(self, text_columns: Sequence[bool]) -> None: ...
+    def __init__(
+        self,
+        text_columns: Sequence[bool],
+        age: int = 0,
+        silence: int = 0,
+        has_births: bool = False,
+    ) -> None: ...
     @property
     def count(self) -> int: ...
     @property
@@ -240,6 +246,7 @@ class Instances:
         end_keys: Sequence[_Array] | None,
         end_masks: Sequence[_Array | None] | None,
         numbers: _Array,
+        limit: int = 0,
     ) -> None: ...
     def find(
         self,
@@ -247,9 +254,10 @@ class Instances:
         keys: Sequence[_Array],
         masks: Sequence[_Array | None],
         numbers: _Array,
-        rows: _Array | None = None,
+        moments: _Array | None = None,
     ) -> None: ...
-    def living_at(self, numbers: _Array, rows: _Array, flags: _Array) -> None: ...
+    def living_at(self, numbers: _Array, moments: _Array, times: _Array, flags: _Array) -> None: ...
+    def births_of(self, numbers: _Array, times: _Array) -> None: ...
     def traces_of(self, numbers: _Array, traces: _Array) -> None: ...
     def begin(self) -> None: ...
     def undo(self) -> None: ...
@@ -287,7 +295,7 @@ class Over:
         mask: _Array | None,
         results: _Array,
         validity: _Array,
-        rows: _Array | None = None,
+        moments: _Array | None = None,
         is_result: _Array | None = None,
         births: int | None = None,
     ) -> int: ...

@@ -59,14 +59,14 @@ class InstanceMeeting(NamedTuple):
 
     Attributes:
         batch: all of them, with the numbers of their traces.
-        rows: for each of them, how many rows of the batch it is behind.
+        moments: for each of them, its moment among the rows of the batch; see `moments_behind`.
         arguments: which of them are ticks of instances.
         results: which of them are those of the results.
         is_result: for each of them, whether it is one of `results`.
     """
 
     batch: native.Batch
-    rows: Integers
+    moments: Integers
     arguments: Integers
     results: Integers
     is_result: NDArray[np.uint8]
@@ -92,6 +92,13 @@ class Readings(NamedTuple):
         """How many rows of the batch come before each, without the instance's own."""
         found = self.points.places.copy()
         found[self.own] -= 1
+        return found
+
+    @property
+    def moments(self) -> Integers:
+        """Their moments among the rows; those of the instance itself are at these rows."""
+        found = moments_behind(self.points.places)
+        found[self.own] = _moments_at(self.points.places[self.own] - 1)
         return found
 
 
@@ -403,25 +410,37 @@ class Points:
         if frame in self._readings and period == ROWS:
             return self._read_at_rows(self._readings[frame], can_share=can_share)
         if (frame, period) not in self._instance_meetings:
-            ticks, traces = self._of_instances[frame]
             results = self.batch(period)
-            passed = np.arange(1, self.row_count + 1)
+            times_of, traces, own = self._points_of_instances(frame)
+            read = _moments_at(np.arange(self.row_count))
             if period != ROWS:
-                passed = self.ticks_of(period).places
+                read = moments_behind(self.ticks_of(period).places)
             keys = np.concatenate([self._order_of(frame), self._order_of(period)])
-            times = np.concatenate([ticks.time_stamps, results.times])
+            times = np.concatenate([times_of, results.times])
             numbers = np.concatenate([traces, self._numbers_of(results)])
-            kinds = np.arange(len(times)) >= len(ticks)
+            kinds = np.arange(len(times)) >= len(times_of)
             order = np.lexsort((kinds, times, keys))
             places = order.argsort()
             self._instance_meetings[frame, period] = InstanceMeeting(
                 native.Batch(times[order], numbers[order], len(order), self._clock),
-                np.concatenate([ticks.places, passed])[order],
-                places[: len(ticks)],
-                places[len(ticks) :],
+                np.concatenate([own, read])[order],
+                places[: len(times_of)],
+                places[len(times_of) :],
                 kinds[order].astype(np.uint8),
             )
         return self._instance_meetings[frame, period]
+
+    def _points_of_instances(self, frame: int) -> tuple[Integers, Numbers, Integers]:
+        """The times of time-points of instances, the numbers of their traces, and their moments."""
+        if frame in self._is_own:
+            rows = self.own_rows(frame)
+            traces = self._numbers_of(self.batch(ROWS))[rows]
+            return self._time_stamps[rows], traces, _moments_at(rows)
+        ticks, traces = self._of_instances[frame]
+        moments = moments_behind(ticks.places)
+        if frame in self._readings:
+            moments = self._readings[frame].moments
+        return ticks.time_stamps, traces, moments
 
     def _read_at_rows(self, readings: Readings, *, can_share: bool) -> InstanceMeeting:
         """Return how readings lie among the rows: before the row that reads."""
@@ -432,21 +451,22 @@ class Points:
             is_result = np.zeros(count, np.uint8)
             is_result[own] = 1
             batch = native.Batch(points.time_stamps, traces, count, self._clock)
-            return InstanceMeeting(batch, points.places, np.arange(count), own, is_result)
+            return InstanceMeeting(batch, readings.moments, np.arange(count), own, is_result)
         count = len(points) + self.row_count
         arguments = readings.rows_before
         arguments += np.arange(len(points))
         is_result = np.ones(count, np.uint8)
         is_result[arguments] = 0
         results = np.flatnonzero(is_result)
-        times, passed = np.empty(count, np.int64), np.empty(count, np.int64)
+        times, moments = np.empty(count, np.int64), np.empty(count, np.int64)
         times[arguments], times[results] = points.time_stamps, self._time_stamps
-        passed[arguments], passed[results] = points.places, np.arange(1, self.row_count + 1)
+        moments[arguments] = readings.moments
+        moments[results] = _moments_at(np.arange(self.row_count))
         numbers = np.zeros(count, np.uint32)
         if self._numbers is not None:
             numbers[arguments], numbers[results] = traces, self._numbers
         batch = native.Batch(times, numbers, count, self._clock)
-        return InstanceMeeting(batch, passed, arguments, results, is_result)
+        return InstanceMeeting(batch, moments, arguments, results, is_result)
 
     def _order_of(self, period: int) -> Integers:
         """Numbers in the order of rows and ticks; ticks before the same row have the same."""
@@ -520,6 +540,20 @@ class Points:
                 found = found if kinds is None else found & kinds[ROWS]
             self._of_period[period] = np.flatnonzero(found)
         return self._of_period[period]
+
+
+def moments_behind(places: Integers) -> Integers:
+    """Return the moments of ticks and the like among rows; see `Turn` of `instances.pxi`.
+
+    Args:
+        places: how many rows each of them is behind.
+    """
+    return 4 * places - 1
+
+
+def _moments_at(rows: Integers) -> Integers:
+    """The moments of rows."""
+    return 4 * rows + 1
 
 
 def tick_times(time_stamps: Integers, kind: pa.DataType, environment: Environment) -> pa.Array:

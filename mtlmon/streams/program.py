@@ -16,7 +16,7 @@ from mtlmon.policy.predicates.time_points import ROWS, Changes, Waiting
 from mtlmon.streams.builder import Builder
 from mtlmon.streams.cells import Texts
 from mtlmon.streams.change_ticks import ChangeTicks
-from mtlmon.streams.delays import delays_of, delays_of_instances
+from mtlmon.streams.delays import Delays, delays_of, delays_of_instances
 from mtlmon.streams.due_ticks import DueTicks
 from mtlmon.streams.kernels import Kernel
 from mtlmon.streams.layer import LayerError
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from mtlmon.streams import native
     from mtlmon.streams.change_ticks import TraceChanges
     from mtlmon.streams.declarations import Stream
-    from mtlmon.streams.delays import Delays, Obstacle
+    from mtlmon.streams.delays import Obstacle
     from mtlmon.streams.instance_ticks import InstanceTicks
     from mtlmon.streams.layer import Columns
     from mtlmon.streams.ticking import Ticks
@@ -148,6 +148,7 @@ class StreamProgram:
         self._outputs = {name: (found[name], column) for name, column in outputs.items()}
         self.periods = builder.periods
         self._changes = builder.changes
+        self._families = builder.families
         self._instance_ticks = builder.instance_ticks
         self._instance_nows = builder.instance_nows
         ticking: Ticking | DueTicks = Ticking(self.periods)
@@ -181,7 +182,6 @@ class StreamProgram:
         self._kernels = [
             kernel for layer in self._layers for task in layer.tasks for kernel in task.kernels
         ]
-        self._families = builder.families
         self._instances = builder.instances
         of_instances = {id(kernel) for family in self._families for kernel in family.kernels}
         # Those to whose state the numbers of traces matter.
@@ -204,14 +204,29 @@ class StreamProgram:
     ) -> Delays:
         """Find only the ticks of instances at which values may change; delays of other ticks."""
         found: dict[int, tuple[int, Delays]] = {}
+        read = {
+            task.argument_period
+            for layer in self._layers
+            for task in layer.tasks
+            if task.period > ROWS
+        }
+        for family in self._families:
+            if family.frame in read:
+                # the values at the last rows of instances stay as they are
+                delays = Delays(Motions(environment, schema))
+                delays.end_instances(family.lifetime, self.periods)
+                found[family.frame] = 1, delays
         for ticks in self._instance_ticks:
             delays = delays_of_instances(self._layers, environment.time, ticks.frame)
+            delays.end_instances(ticks.family.lifetime, self.periods)
             found[ticks.frame] = ticks.period, delays
             if not delays.obstacles:
                 ticks.find_due(delays)
         for nows in self._instance_nows:
             # they change at any time
-            found[nows.frame] = 1, delays_of_instances(self._layers, environment.time, nows.frame)
+            delays = delays_of_instances(self._layers, environment.time, nows.frame)
+            delays.end_instances(nows.family.lifetime, self.periods)
+            found[nows.frame] = 1, delays
         motions = Motions(environment, schema)
         outputs = self._outputs.values()
         return delays_of(self._layers, motions, outputs, found, can_leave_out=can_leave_out)

@@ -52,6 +52,7 @@ stream most = max[0,5](asked)
 stream before = big.last(or: 9)
 stream of_host = count[0,9](ask) per host as h
 stream views = views.last(or: 0) + 1 per amount as k from ask until amount > 7
+stream visit = visit.last(or: 0) + 1 per host as h until silence() > 4 or age() >= 9
 atom plain = amount > 5
 """
 
@@ -73,6 +74,8 @@ CONDITIONS = (
     "any(of_host > 2 over of_host)",
     "of_host[host] > 1",
     "sum(views over views) > 2",
+    "sum(visit over visit) > 3",
+    "coalesce(visit[host], 0) > 1",
     "count[3,3](ask) > 0",
     "increase[0,7](amount) > 4",
     "changes[0,*)(host) > 3",

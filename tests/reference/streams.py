@@ -287,22 +287,62 @@ class _Trace:
         return self.instance(name, self.key_at(name, place), place)
 
     def instance(self, name: str, key: tuple[Any, ...], place: int) -> Instance:
-        """An instance at a row: it lives from the last row that begins it, unless one ends it."""
+        """An instance at a time-point: it lives from the row that begins it until it ends.
+
+        Time ends it at once, and a row behind itself.
+        """
         stream = self.streams[name]
-        start = None
+        start = last = None
         for j in range(place + 1):
-            here = Instance(name, key, None)
+            now = self.points[j][0]
+            if start is not None and last is not None:
+                ages = {"AGE": now - self.points[start][0], "SILENCE": now - last}
+                if self.ends_by_time(name, ages):
+                    start = None
             if not self.exists(ROWS, j):
                 continue
-            if stream.end is not None and self.value(stream.end, j, here) is True:
-                start = None
-            elif (
-                start is None
-                and same_key(self.key_at(name, j), key)
-                and (stream.start is None or self.value(stream.start, j, here) is True)
-            ):
+            here = Instance(name, key, None)
+            is_own = same_key(self.key_at(name, j), key)
+            may_start = stream.start is None or self.value(stream.start, j, here) is True
+            if start is None and is_own and may_start:
                 start = j
+            if is_own:
+                last = now
+            if j < place and any(
+                self.value(one, j, here) is True for one in self.ends_of(name, is_timed=False)
+            ):
+                start = None
         return Instance(name, key, start)
+
+    def ends_of(self, name: str, *, is_timed: bool) -> list[Expression]:
+        """The conditions that end instances: those about lengths of time, or the others."""
+        end = self.streams[name].end
+        found = []
+        open_nodes = [] if end is None else [end]
+        while open_nodes:
+            node = open_nodes.pop()
+            if node.operator.name == "OR":
+                open_nodes += node.operands
+            elif is_timed is any(
+                one.operator.name in {"AGE", "SILENCE"} for one in every_node(node)
+            ):
+                found.append(node)
+        return found
+
+    def ends_by_time(self, name: str, ages: dict[str, int]) -> bool:
+        """Whether one of the lengths of time ends an instance."""
+        for node in self.ends_of(name, is_timed=True):
+            sides: list[Any] = [ages.get(one.operator.name, one.value) for one in node.operands]
+            left, right = sides
+            holds = {
+                "GREATER": left > right,
+                "GREATER_EQUAL": left >= right,
+                "LESS": left < right,
+                "LESS_EQUAL": left <= right,
+            }
+            if holds[node.operator.name]:
+                return True
+        return False
 
     def belongs(self, place: int, instance: Instance | None) -> bool:
         """Whether a time-point is one that windows and offsets of an instance look at.

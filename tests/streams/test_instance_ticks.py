@@ -14,7 +14,7 @@ import mtlmon
 from mtlmon.errors import MtlmonError
 from tests.streams.programs import Row, Tick, all_ticks_computed, evaluated
 from tests.streams.test_due_ticks import filled
-from tests.streams.test_templates import CUTS, FOLDS, SCHEMA, File, as_floats, rows
+from tests.streams.test_templates import CUTS, FOLDS, SCHEMA, TIMES, File, as_floats, rows
 from tests.streams.test_ticks import expected, require_same
 
 PER = ["per k as p", "per k", "per t as p", "per g as p", "per k as p, t as q", "per k % 2 as p"]
@@ -36,6 +36,7 @@ def files(draw: st.DrawFn) -> File:
     has_two = ", " in per
     equal = f"{other} = p" + (" and s = q" if has_two else "")
     ends = ["row.b"] if per == "per k" else ["row.b", equal, f"row.b and {equal}"]
+    ends = [*ends, *(f"{one(ends)} or {time}" for time in TIMES), *TIMES]
     end = "" if draw(st.booleans()) else " until " + one(ends)
     start = one(["", "", " from row.b", " from u > 1"])
     every = f"every {one(['1', '2', '2', '5'])}"
@@ -174,6 +175,7 @@ def test_policies_read_the_values_at_ticks() -> None:
     found = [
         ("hot", 10, False, "2"),
         ("rows", 14, False, None),
+        ("rows", 15, False, None),
         ("few", 40, False, None),
         ("hot", 60, False, "2"),
         ("rows", 61, False, None),

@@ -137,6 +137,8 @@ WINDOWS = [
     *("increase[0,8](i)", "changes[0,5](s)", "resets[0,*)(f)"),
     *("u + count[0,2]()", "coalesce(i, 3)", "sum[0,5](u)"),
 ]
+TIMES = ["age() >= 4", "age() > 0", "silence() > 3", "5 <= silence()"]
+TIMES += ["age() > 7 or silence() >= 2"]
 FOLDS = ["sum(x over x)", "max(x over x)", "min(x over x)", "count(x > 1 over x)"]
 FOLDS += ["any(x > 2 over x)", "all(x < 3 over x)", "count(true over x)", "sum(y over x)"]
 FOLDS += ["avg(x over x)", "var(y over x)", "stddev(x over x)", "median(x over x)"]
@@ -161,6 +163,7 @@ def files(draw: st.DrawFn, has_ticks: bool = False) -> File:
         if per == "per k"
         else ["row.b", equal, f"row.b and {equal}", f"{equal} and f < 1.0"]
     )
+    ends = [*ends, *(f"{one(ends)} or {time}" for time in TIMES), *TIMES]
     end = "" if draw(st.booleans()) else " until " + one(ends)
     start = one(["", "", " from row.b", " from u > 1"])
     own = f"{key} = p and " + ("t = q and " if ", " in per else "")
@@ -276,16 +279,33 @@ def test_an_instance_that_ended_begins_again_with_an_empty_past() -> None:
     stream of_one = views[1]
     """
     found = columns(text, {"k": [1, 1, 2, 2, 1, 2], "m": [None, None, 1, 2, None, None]})
-    assert found["views"] == [1, 2, 1, None, 1, 1]
-    assert found["living"] == [1, 1, 1, 0, 1, 2]
-    assert found["most"] == [1, 2, 1, None, 1, 1]
-    assert found["of_one"] == [1, 2, None, None, 1, 1]
+    # the row that ends an instance still has its value
+    assert found["views"] == [1, 2, 1, 2, 1, 1]
+    assert found["living"] == [1, 1, 2, 1, 1, 2]
+    assert found["most"] == [1, 2, 2, 2, 1, 1]
+    assert found["of_one"] == [1, 2, 2, None, 1, 1]
 
 
 def test_until_without_a_parameter_ends_all_instances_of_the_trace() -> None:
     text = "stream n = count[0,9]() per k until row.b\nstream living = count(true over n)"
     found = columns(text, {"k": [1, 2, 3, 1], "b": [None, False, True, False]})
-    assert found == {"n": [1, 1, None, 1], "living": [1, 2, 0, 1]}
+    assert found == {"n": [1, 1, 1, 1], "living": [1, 2, 3, 1]}
+
+
+def test_instances_end_by_time() -> None:
+    text = """
+    stream old = count[0,99]() per k until age() >= 5
+    stream silent = count[0,99]() per k until silence() > 3
+    stream both = both.last(or: 0) + 1 per k until age() >= 5 or silence() > 3
+    stream one = old[1]
+    stream quiet = silent[1]
+    """
+    found = columns(text, {"k": [1, 1, 1, 2, 1, 1, 2]}, times=[0, 2, 4, 5, 8, 12, 12])
+    assert found["old"] == [1, 2, 3, 1, 1, 2, 1]
+    assert found["silent"] == [1, 2, 3, 1, 1, 1, 1]
+    assert found["both"] == [1, 2, 3, 1, 1, 1, 1]
+    assert found["one"] == [1, 2, 3, None, 1, 2, 2]
+    assert found["quiet"] == [1, 2, 3, 3, 1, 1, 1]
 
 
 def test_instances_begin_where_from_holds() -> None:
@@ -309,8 +329,8 @@ def test_two_zeros_are_one_instance_and_nan_is_none() -> None:
 
 def test_integers_and_floats_name_the_same_instances() -> None:
     text = "stream n = count[0,9]() per k as p until g = p\nstream f = x[k]\nstream x = 1 per g"
-    cells: dict[str, list[Any]] = {"k": [1, 2, 1], "g": [2.0, 1.5, 1.0]}
-    assert columns(text, cells) == {"n": [1, 1, None], "f": [None, 1, 1], "x": [1, 1, 1]}
+    cells: dict[str, list[Any]] = {"k": [1, 2, 1, 1], "g": [2.0, 1.5, 1.0, 1.5]}
+    assert columns(text, cells) == {"n": [1, 1, 2, 1], "f": [None, 1, 1, 1], "x": [1, 1, 1, 1]}
 
 
 @pytest.mark.parametrize(
@@ -347,7 +367,10 @@ def test_integers_and_floats_name_the_same_instances() -> None:
             "stream u = 1 every 5\nstream x = u.last() per k",
             "looks at rows or ticks of the instance only",
         ),
-        ("stream x = i per k\nstream u = 1 every 5\nstream y = x[u] every 5", "looked up at rows"),
+        ("stream x = i per k until age() < 3", "age.. is compared with a length of time alone"),
+        ("stream x = i per k until age() > 3 and row.b", "is compared with a length of time alone"),
+        ("stream x = i per k until silence() >= 0", "silence.. is never below 0"),
+        ("stream x = i + age() per k", "age.. is for until"),
         ("stream x = i per k as p, m as p", "two values after per are called p"),
         ("stream x = i > 1 per k\npolicy q: once x", "2:16: stream x has a value for each"),
         ("stream x = 7\npolicy q: once x", "2:16: the predicate is an integer, not true or false"),
@@ -385,6 +408,8 @@ stream x = count[0,9]() per t as p until s = p
 stream y = y.last(or: 0) + i per t as p until s = p
 stream d = distinct[0,30](s) per t as p until s = p
 stream z = f per k as p until m = p
+stream q = q.last(or: 0) + 1 per k until silence() > 4 or age() >= 9
+stream r = max(q over q)
 stream w = sum(y over y)
 stream v = sum(z over z)
 stream a = max(x over x)

@@ -63,6 +63,9 @@ WINDOWS += ["distinct[0,6](s)", "median[0,9](i)", "sum[0,3](i, or: 0) - 1", "cou
 WINDOWS += ["if any[0,2](row.b) then 4 else count[0,8]()", "last[0,3](i)", "i.hold()"]
 
 
+ENDS = [" until row.b", " until age() > 4", " until silence() >= 3 or row.b"]
+
+
 @st.composite
 def files(draw: st.DrawFn) -> File:
     """Windows of instances that are read at rows and at ticks."""
@@ -70,7 +73,7 @@ def files(draw: st.DrawFn) -> File:
     def one(choices: list[str]) -> str:
         return draw(st.sampled_from(choices))
 
-    per = one(["per k as p", "per t as p"]) + one(["", " from row.b", " until row.b"])
+    per = one(["per k as p", "per t as p"]) + one(["", " from row.b", *ENDS])
     known, other = ("x[1]", "x[m]") if "per k" in per else ('x["a"]', "x[s]")
     held = "x[m.hold()]" if "per k" in per else "x[s.hold()]"
     return File(

@@ -213,6 +213,16 @@ class CallParser(PrecedenceParser):
             "(", skip_blanks(self.text, match.end(), self.end)
         )
 
+    def open_life_time(self, token: Token) -> bool:
+        """Read `age()` or `silence()`; return whether that is what comes next."""
+        operator = ops.LIFE_TIMES.get(str(token.value))
+        behind = self.ahead(2)
+        if operator is None or behind.kind != ")":
+            return False
+        self.index += 3
+        self.push(Expression(operator, (), None, Span(token.start, behind.end)))
+        return True
+
     def open_window(self, token: Token) -> bool:
         """Begin a call of an aggregate; return whether it is complete, as `count[0,5]()` is."""
         word = str(token.value)

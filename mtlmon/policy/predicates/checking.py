@@ -140,6 +140,8 @@ class _Checker(Requirements):
             return self.look_up(node)
         if operator in ops.FUNCTIONS.values():
             return self.call(node)
+        if operator in ops.LIFE_TIMES.values():
+            return kinds.INTEGER
         if operator in ops.CONVERSIONS.values():
             return self.conversion(node)
         if operator is ops.OWN_FUNCTION:

@@ -233,6 +233,13 @@ EXISTS = Operator("EXISTS", "exists", NONE_OR_MORE, OPERAND)
 LOOK_UPS = frozenset({LOOK_UP, EXISTS})
 """The operators whose value is a `LookedUp`."""
 
+AGE = Operator("AGE", "age", 0, OPERAND)
+"""`age()`: how long ago the first row of an instance was."""
+SILENCE = Operator("SILENCE", "silence", 0, OPERAND)
+"""`silence()`: how long ago the last row of an instance was."""
+LIFE_TIMES = {operator.word: operator for operator in (AGE, SILENCE)}
+"""The operator for each word that `until` compares with a length of time."""
+
 WILDCARD = Operator("WILDCARD", "", 0, OPERAND)
 """An argument of a predicate that may be anything."""
 COUNT_FORMULA = Operator("COUNT_FORMULA", "", 0, OPERAND)

@@ -167,6 +167,8 @@ class _Parser(CallParser):
                     if self.formulas and token.value in ops.FORMULA_AGGREGATES:
                         self.read_aggregate(token, self.formulas)
                         return
+                    if self.open_life_time(token):
+                        return
                     self.open_call(token)
                 elif self.begins_exists(token):
                     if self.open_exists(token):

@@ -29,6 +29,7 @@ _NO_RELATIONS: Mapping[str, Shape] = {}
 # Where a condition is expected of the operands.
 _CONNECTIVES = frozenset({ops.AND, ops.OR, ops.NOT})
 _OF_CONDITIONS = frozenset({"count", "any", "all"})
+_LIFE_TIMES = frozenset(ops.LIFE_TIMES.values())
 # What has the value of one of its operands.
 _CHOICES = frozenset({ops.IF, ops.COALESCE, *ops.OFFSETS.values()})
 
@@ -57,6 +58,7 @@ class Scope(NamedTuple):
         relations: the relations over validity intervals by name.
         parameters: the names of the parameters of the stream that the expression belongs to.
         is_atom_body: whether the expression is the body of an atom.
+        is_end: whether the expression says when instances end.
     """
 
     streams: Collection[str] = ()
@@ -67,6 +69,7 @@ class Scope(NamedTuple):
     relations: Mapping[str, Shape] = _NO_RELATIONS
     parameters: Collection[str] = ()
     is_atom_body: bool = False
+    is_end: bool = False
 
 
 class _Place(NamedTuple):
@@ -147,6 +150,9 @@ class _Resolver:
             return Expression(ops.COLUMN, (), node.name, node.span)
         if operator is ops.COLUMN:
             return self.name(node, place)
+        if operator in _LIFE_TIMES and not scope.is_end:
+            hint = f"write stream NAME = ... per ... until {operator.word}() > 10m"
+            raise self.error(node, f"{operator.word}() is for until", hint)
         if operator is ops.OVER:
             self.require_stream(node, node.over.stream)
         elif operator is ops.INSTANCE:
