@@ -225,6 +225,7 @@ class Builder:
     def finish(self) -> list[Layer]:
         """Compile all layers."""
         layers = self._columns.compiled()
+        self._placer.instances.forget_silent(layers)
         for nows in self.instance_nows:
             nows.find_changes(layers)
         return layers

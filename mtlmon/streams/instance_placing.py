@@ -14,6 +14,7 @@ from mtlmon.policy.predicates.time_points import MEMORY, ROWS
 from mtlmon.policy.templates import OF_INSTANCES, parameters_of
 from mtlmon.streams.cells import cell_kind
 from mtlmon.streams.declarations import NAMED, NOW, error_at
+from mtlmon.streams.forgetting import of_remembered, silence_to_forget
 from mtlmon.streams.instance_nows import InstanceNows, InstanceNowsTask, OwnRowsTask
 from mtlmon.streams.instance_ticks import InstanceTicks, InstanceTicksTask
 from mtlmon.streams.instances import (
@@ -31,11 +32,14 @@ from mtlmon.streams.waiting import chosen_value
 from mtlmon.syntax.traversal import postorder
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from mtlmon.policy.predicates.kinds import Kind
     from mtlmon.policy.predicates.predicate import Predicate
     from mtlmon.policy.templates import Lifetime
     from mtlmon.streams.cells import Texts
     from mtlmon.streams.declarations import Declarations, Name, Stream
+    from mtlmon.streams.layer import Layer
     from mtlmon.streams.layer_columns import LayerColumns
     from mtlmon.streams.placing import Placer
 
@@ -88,6 +92,22 @@ class InstancePlacer:
     def nows(self) -> list[InstanceNows]:
         """The time-points as of which windows of instances are read."""
         return list(self._nows.values())
+
+    def forget_silent(self, layers: Sequence[Layer]) -> None:
+        """Forget instances whose windows have emptied, if that makes no difference."""
+        for family, _ in self._placed_families.values():
+            lifetime = family.lifetime
+            if lifetime.start is not None or lifetime.age:
+                # the next row would begin no instance, or one with another age
+                continue
+            frames = {
+                period: frame
+                for (one, period), frame in self._declared.frames.items()
+                if one == lifetime
+            }
+            length = silence_to_forget(layers, {*frames.values()}, frames.get(NOW))
+            if length is not None:
+                family.table.forget_silent(length)
 
     def family(self, frame: int) -> tuple[Family, int]:
         """The family whose time-points have a number, and the layer in which these are found."""
@@ -211,9 +231,16 @@ class InstancePlacer:
         held = self._placer.known[name]
         kind = self._columns.kind(held.expression, origin)
         argument_period = ROWS
-        is_of_now = self._declared.period_of(name.period) == NOW
+        is_of_now = may_become_null = self._declared.period_of(name.period) == NOW
         if is_of_now:
             self._nows[name.period].periods.add(period)
+            stream = self._declared.streams[name.name].value
+            remembered = of_remembered(stream.expression, name.name, self._declared)
+            may_become_null = self._declared.may_be_null(remembered, None)
+            if remembered is not stream.expression:
+                where = self._placer.place(remembered.operands[0], stream, name.period)
+                chosen = chosen_value(where.expression, held.expression, None)
+                held = Placed(chosen, max(held.layer, where.layer))
         if self._declared.period_of(name.period) != ROWS or period > ROWS:
             argument_period = name.period
             value, lowest = self._columns.column(held, origin, name.period)
@@ -230,10 +257,7 @@ class InstancePlacer:
             self._texts,
             argument_period,
             period,
-            may_become_null=is_of_now
-            and self._declared.may_be_null(
-                self._declared.streams[name.name].value.expression, None
-            ),
+            may_become_null=may_become_null,
         )
         self._columns.layer(layer).tasks.append(task)
         family.kernels += task.kernels
@@ -332,6 +356,8 @@ class InstancePlacer:
                 raise error_at(origin, one, message, hint)
             else:
                 built[id(one)] = Expression(one.operator, operands, one.value, one.span)
+        if at_now and self._declared.is_of_now(node.over.stream):
+            return of_remembered(built[id(argument)], node.over.stream, self._declared)
         return built[id(argument)]
 
     def first_layer(self, period: int) -> int:

@@ -115,6 +115,12 @@ cdef class Instances:
         free(self.births)
         free_uses(&self.uses)
 
+    def forget_silent(self, int64_t length):
+        """Forget instances after so much silence, too; there must be none yet."""
+        if self.count or length < 1:
+            raise ValueError("there are instances, or no time passes until they are forgotten")
+        self.silence = min(self.silence, length) if self.silence else length
+
     cdef int resize_places(self, size_t size) except -1 nogil:
         """Make the hash table anew, with another size, a power of two."""
         cdef uint32_t *places = NULL

@@ -313,6 +313,9 @@ class LookUpTask:
         argument_period: `ROWS`, or the number of the time-points of instances that have the values.
         period: the time-points of the results; those of rows have rows.
         may_become_null: whether the last value counts also where it is null.
+
+    Attributes:
+        family: the instances.
     """
 
     def __init__(
@@ -338,7 +341,7 @@ class LookUpTask:
         self.argument_period = argument_period
         self.period = period
         self._result = result
-        self._family = family
+        self.family = family
         self._keys = keys
         self._value = value
         self._texts = texts
@@ -348,7 +351,7 @@ class LookUpTask:
         kernel = self.kernels[0]
         value = columns[self.argument_period][self._value]
         values, mask = to_cells(value, kernel.argument, self._texts)
-        keys = self._family.cells_of(self._keys, columns[self.period])
+        keys = self.family.cells_of(self._keys, columns[self.period])
         if self.argument_period == ROWS:
             found, validity = self._at_rows(points, values, mask, keys)
         else:
@@ -364,9 +367,9 @@ class LookUpTask:
         count = rows.count
         # Each row puts the value of its own instance first, and then gets that of the other.
         numbers = np.empty((count, 2), np.uint32)
-        numbers[:, 0] = self._family.numbers
+        numbers[:, 0] = self.family.numbers
         looked = np.empty(count, np.uint32)
-        self._family.table.find(rows, *keys, looked)
+        self.family.table.find(rows, *keys, looked)
         numbers[:, 1] = looked
         cells = np.zeros((count, 2), np.int64)
         cells[:, 0] = values
@@ -384,7 +387,7 @@ class LookUpTask:
         meeting = points.instance_meeting(self.argument_period, self.period)
         rows = points.batch(self.period)
         looked = np.empty(rows.count, np.uint32)
-        self._family.table.find(rows, *keys, looked, meeting.moments[meeting.results])
+        self.family.table.find(rows, *keys, looked, meeting.moments[meeting.results])
         count = meeting.batch.count
         numbers = np.empty(count, np.uint32)
         numbers[meeting.arguments] = points.batch(self.argument_period).numbers_of_traces
@@ -430,6 +433,7 @@ class OverTask:
 
     Attributes:
         kind: the kind of the results.
+        family: the instances.
 
     Raises:
         NotPossible: values of this kind have no such aggregate.
@@ -453,7 +457,7 @@ class OverTask:
         self.period = period
         self._result = result
         self._node = node
-        self._family = family
+        self.family = family
         self._argument = argument
         self._texts = texts
         self._word = node.over.aggregate
@@ -510,7 +514,7 @@ class OverTask:
         rows = points.batch(ROWS)
         results, validity = room_for_results(rows.count)
         done = self._aggregate.feed(
-            self._family.table, rows, self._family.numbers, cells, mask, results, validity
+            self.family.table, rows, self.family.numbers, cells, mask, results, validity
         )
         return results, validity, done
 
@@ -529,7 +533,7 @@ class OverTask:
             masks[meeting.arguments] = 1 if mask is None else mask
         results, validity = room_for_results(count)
         done = self._aggregate.feed(
-            self._family.table,
+            self.family.table,
             meeting.batch,
             numbers,
             values,

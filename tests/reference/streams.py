@@ -219,6 +219,23 @@ def is_of_now(name: str, streams: dict[str, StreamText]) -> bool:
     return found
 
 
+def longest_window(name: str, streams: dict[str, StreamText]) -> int | None:
+    """The longest window of a stream that is read as of now; None if one has no bound."""
+    longest = 0
+    open_nodes = [streams[name].value]
+    while open_nodes:
+        node = open_nodes.pop()
+        if node.operator.name.startswith("WINDOW_") or node.operator.name == "COUNT_ROWS":
+            if node.window.interval.upper is None:
+                return None
+            longest = max(longest, node.window.interval.upper)
+        elif node.operator.name == "STREAM":
+            open_nodes.append(streams[str(node.value)].value)
+        else:
+            open_nodes += node.operands
+    return longest
+
+
 def reads(node: Expression, streams: dict[str, StreamText]) -> list[int]:
     """The time-points of all that an expression reads at its own time-point."""
     if is_memory(node):
@@ -395,7 +412,9 @@ class _Trace:
         if name == "INSTANCE":
             key = tuple(self.value(operand, place, instance) for operand in node.operands)
             found = self.instance(str(node.value), key, place)
-            return None if found.start is None else self.read(str(node.value), found, place)
+            if found.start is None or not self.is_remembered(str(node.value), found, place):
+                return None
+            return self.read(str(node.value), found, place)
         if name.startswith("WINDOW_") or name == "COUNT_ROWS":
             return self.aggregate(node, place, instance)
         if name in {"LAST", "AT", "HOLD"}:
@@ -436,6 +455,19 @@ class _Trace:
             return None
         return self.value(stream.value, place, own)
 
+    def is_remembered(self, name: str, instance: Instance, place: int) -> bool:
+        """Whether a row of an instance is in the longest window of a stream as of now."""
+        if not is_of_now(name, self.streams):
+            return True
+        longest = longest_window(name, self.streams)
+        times = self.time_stamps(place)
+        return longest is None or any(
+            self.exists(ROWS, j)
+            and self.belongs(j, instance)
+            and times[place] - times[j] <= longest
+            for j in range(place + 1)
+        )
+
     def read(self, name: str, instance: Instance, place: int) -> Any:
         """The value of a stream in an instance, as others read it: as of now, or held."""
         if is_of_now(name, self.streams):
@@ -453,7 +485,16 @@ class _Trace:
 
     def over(self, node: Expression, place: int) -> Any:
         """An aggregate over the instances that are alive, each with the value that is read."""
-        living = self.living(node.over.stream, place)
+        name = node.over.stream
+        is_read = any(
+            one.operator.name == "STREAM" and is_of_now(str(one.value), self.streams)
+            for one in every_node(node)
+        )
+        living = [
+            one
+            for one in self.living(name, place)
+            if not is_read or self.is_remembered(name, one, place)
+        ]
         (argument,) = node.operands
         values = [self.of_read_values(argument, one, place) for one in living]
         parameter = float(str((*node.over.parameters, 0.5)[0]))
