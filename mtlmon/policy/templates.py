@@ -38,6 +38,8 @@ class Lifetime(NamedTuple):
         end_keys: the key of the instance that ends; () if all of the trace end.
         age: how long after its first row an instance ends, in units of time; 0 for never.
         silence: how long after its last row an instance ends; 0 for never.
+        own_end: which of its own rows end an instance, by what streams of it have there; None if
+            none do.
     """
 
     keys: tuple[Expression, ...]
@@ -47,10 +49,11 @@ class Lifetime(NamedTuple):
     end_keys: tuple[Expression, ...]
     age: int = 0
     silence: int = 0
+    own_end: Expression | None = None
 
     @property
     def expressions(self) -> list[Expression]:
-        """All expressions that say when instances begin and end."""
+        """The expressions that say when instances begin and end, but `own_end`."""
         others = [one for one in (self.start, self.end) if one is not None]
         return [*self.keys, *others, *self.end_keys]
 
@@ -65,13 +68,16 @@ class TemplateError(Exception):
         self.hint = hint
 
 
-def lifetime_of(per: Per, start: Expression | None, end: Expression | None) -> Lifetime:
+def lifetime_of(
+    per: Per, start: Expression | None, end: Expression | None, streams: Mapping[str, Per]
+) -> Lifetime:
     """Return when the instances of a stream with `per` begin and end.
 
     Args:
         per: the expressions that tell instances apart, each with the name of its parameter or None.
         start: what is written behind `from`, or None.
         end: what is written behind `until`, or None.
+        streams: for each stream what tells its instances apart.
 
     Raises:
         TemplateError: `until` names some instances, but neither one nor all of the trace.
@@ -85,10 +91,11 @@ def lifetime_of(per: Per, start: Expression | None, end: Expression | None) -> L
     if end is None:
         return Lifetime(keys, start, False, None, ())
     times = {ops.AGE: 0, ops.SILENCE: 0}
-    end = _without_times(end, times)
+    own_end, end = _split_by_streams(_without_times(end, times), keys, streams)
     age, silence = times.values()
+    own_end = None if own_end is None else _replaced(own_end, own)
     if end is None:
-        return Lifetime(keys, start, False, None, (), age, silence)
+        return Lifetime(keys, start, False, None, (), age, silence, own_end)
     rest = operands_of_nested(end, ops.AND)
     found: dict[str, Expression] = {}
     for conjunct in list(rest):
@@ -112,7 +119,37 @@ def lifetime_of(per: Per, start: Expression | None, end: Expression | None) -> L
     # The instance that ends has these values.
     parts = [_replaced(one, found) for one in rest]
     end_keys = tuple(found[name] for name in own) if found else ()
-    return Lifetime(keys, start, True, _joined(ops.AND, parts), end_keys, age, silence)
+    return Lifetime(keys, start, True, _joined(ops.AND, parts), end_keys, age, silence, own_end)
+
+
+def with_keys(expression: Expression, per: Per) -> Expression:
+    """Replace the parameters of instances by the expressions whose values they are."""
+    return _replaced(expression, dict(zip(_names(per), keys_of(per), strict=True)))
+
+
+def _split_by_streams(
+    end: Expression | None, keys: tuple[Expression, ...], streams: Mapping[str, Per]
+) -> tuple[Expression | None, Expression | None]:
+    """Split what ends instances into what reads streams of the instance, and the rest.
+
+    Raises:
+        TemplateError: such a stream is read in a window or offset.
+    """
+    parts: tuple[list[Expression], list[Expression]] = ([], [])
+    for condition in [] if end is None else operands_of_nested(end, ops.OR):
+        is_own = False
+        for node in _outside_instances(condition):
+            if node.operator is ops.STREAM and keys_of(streams.get(node.name, ())) == keys:
+                is_own = True
+        if is_own:
+            for node in postorder(condition):
+                if node.operator in MEMORY:
+                    message = "until reads streams of the instance at the row that ends it"
+                    hint = f"declare a stream with the same clauses: stream NAME = {node}"
+                    raise TemplateError(node, message, hint)
+        parts[0 if is_own else 1].append(condition)
+    own, rest = parts
+    return _joined(ops.OR, own), _joined(ops.OR, rest)
 
 
 def _without_times(end: Expression, times: dict[Operator, int]) -> Expression | None:
@@ -241,7 +278,7 @@ def require_readable_clauses(stream: Clauses, streams: Mapping[str, Per]) -> Non
     """Require that the clauses of a stream say which instances they read.
 
     Raises:
-        TemplateError: they do not, or `until` reads a stream with the same `per`.
+        TemplateError: they do not.
     """
     keys = keys_of(stream.per)
     for key in keys:
@@ -249,14 +286,8 @@ def require_readable_clauses(stream: Clauses, streams: Mapping[str, Per]) -> Non
     if stream.start is not None:
         # It is evaluated at rows of the instance.
         require_readable(stream.start, keys, streams)
-    if stream.end is None:
-        return
-    for node in _outside_instances(stream.end):
-        if node.operator is ops.STREAM and keys_of(streams.get(node.name, ())) == keys:
-            message = f"until cannot read {column_text(node.name)}, which has instances itself"
-            hint = "until is about columns, atoms, streams without per, and instances by name"
-            raise TemplateError(node, message, hint)
-    require_readable(stream.end, (), streams)
+    if stream.end is not None:
+        require_readable(stream.end, keys, streams)
 
 
 def _outside_instances(expression: Expression) -> list[Expression]:
@@ -278,7 +309,7 @@ def template_errors(file: PolicyFile) -> list[FormulaError]:
     for stream in file.streams.values():
         on = None if stream.clock is None else stream.clock.condition
         if stream.per:
-            checks.append(partial(lifetime_of, stream.per, stream.start, stream.end))
+            checks.append(partial(lifetime_of, stream.per, stream.start, stream.end, streams))
             if stream.clock is None or stream.clock.period is None:
                 checks.append(partial(condition_of, stream.per, on))
         for one in (stream.expression, *([] if on is None else [on])):

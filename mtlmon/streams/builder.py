@@ -83,6 +83,7 @@ class Builder:
         self._columns = LayerColumns(schema, environment)
         self._placer = Placer(self._declared, self._columns, texts)
         self._recursion = RecursionPlacer(self._placer, self._declared, self._columns, texts)
+        self._placer.instances.recursion = self._recursion
 
     @property
     def schema(self) -> GrowingSchema:

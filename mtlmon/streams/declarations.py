@@ -166,15 +166,42 @@ class Declarations:
                 self._require_readable(name)
                 parts = [(part, name.period) for part in self.parts(name.name)]
                 parts += [(part, ROWS) for part in self.parts_of_lifetime(name.name)]
-                found[name] = [need for part in parts for need in self.names(*part)]
+                ending = self._ending_of(name)
+                parts += self._parts_at_ends(name)
+                # where the instances have their place, these have theirs
+                found[name] = [
+                    need for part in parts for need in self.names(*part) if need.name not in ending
+                ]
                 open_names += [need.name for need in found[name]]
         for name in found:
+            if name in self._ending_of(name):
+                continue
             if ROWS == self.period_of(name.period) > name.period and self.is_of_now(name.name):
                 now = Name(name.name, self.now_of(name.period))
                 if now in found and not _reaches(found, now, name):
                     found[name] = [Need(now, False)]
                     self.found_as_of_now[name] = now
         return found
+
+    def _ending_of(self, name: Name) -> list[Name]:
+        """The streams that say where the instances of a stream end, if it has instances."""
+        stream = self.streams.get(name.name)
+        if stream is None or not stream.per:
+            return []
+        return self.ending(self.frame_of(self.lifetime(stream), ROWS))
+
+    def _parts_at_ends(self, name: Name) -> list[tuple[Predicate, int]]:
+        """What says by values of instances where these end, with its time-points."""
+        stream = self.streams.get(name.name)
+        if stream is None or not stream.per:
+            return []
+        lifetime = self.lifetime(stream)
+        if lifetime.own_end is None:
+            return []
+        frame = self.frame_of(lifetime, ROWS)
+        found = [stream.value.with_expression(lifetime.own_end)]
+        found += [part for member in self.ending(frame) for part in self.parts(member.name)]
+        return [(part, frame) for part in found]
 
     def _require_readable(self, name: Name) -> None:
         """Require that the expressions of a stream or definition say which instances they read."""
@@ -216,7 +243,46 @@ class Declarations:
     def lifetime(self, stream: Stream) -> Lifetime:
         """What says when the instances of a stream begin and end."""
         with template_errors(stream.value):
-            return lifetime_of(stream.per, stream.start, stream.end)
+            return lifetime_of(stream.per, stream.start, stream.end, self._per)
+
+    def ending(self, frame: int) -> list[Name]:
+        """The streams at the rows of instances whose values say where these end.
+
+        Raises:
+            PolicyError: one of them does not have values at these rows.
+        """
+        lifetime, period = self.lifetime_and_period(frame)
+        found: dict[Name, None] = {}
+        if lifetime.own_end is None or period != ROWS:
+            return []
+        stream = self.stream_of(frame)
+        open_parts = [stream.value.with_expression(lifetime.own_end)]
+        while open_parts:
+            part = open_parts.pop()
+            for node in postorder(part.expression):
+                if node.operator is not ops.STREAM or not self.streams[node.name].per:
+                    continue
+                name = Name(node.name, self.frame(node.name))
+                if name.period != frame:
+                    message = f"until needs {node.name}, which is not of the same rows"
+                    hint = (
+                        "what ends instances has values at their rows, and the same clauses "
+                        "per, from and until"
+                    )
+                    raise error_at(part, node, message, hint)
+                if name not in found:
+                    found[name] = None
+                    open_parts += self.parts(node.name)
+        return list(found)
+
+    def stream_of(self, frame: int) -> Stream:
+        """The first stream of instances."""
+        lifetime, _ = self.lifetime_and_period(frame)
+        return next(
+            stream
+            for stream in self.streams.values()
+            if stream.per and self.lifetime(stream) == lifetime
+        )
 
     def frame_of(self, lifetime: Lifetime, period: int) -> int:
         """The number of the rows or the ticks of instances."""

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from mtlmon.streams.layer import Layer
     from mtlmon.streams.layer_columns import LayerColumns
     from mtlmon.streams.placing import Placer
+    from mtlmon.streams.recursion_placing import RecursionPlacer
 
 # What does not have one value for each instance, whatever the row.
 _NOT_HELD = {ops.PARAMETER, *NAMED, *OF_INSTANCES, *ops.COLUMNS, *MEMORY}
@@ -68,6 +69,7 @@ class InstancePlacer:
         self._placed_families: dict[int, tuple[Family, int]] = {}
         self._instance_ticks: dict[int, InstanceTicks] = {}
         self._nows: dict[int, InstanceNows] = {}
+        self.recursion: RecursionPlacer
 
     @property
     def families(self) -> list[Family]:
@@ -97,7 +99,7 @@ class InstancePlacer:
         """Forget instances whose windows have emptied, if that makes no difference."""
         for family, _ in self._placed_families.values():
             lifetime = family.lifetime
-            if lifetime.start is not None or lifetime.age:
+            if lifetime.start is not None or lifetime.age or lifetime.own_end is not None:
                 # the next row would begin no instance, or one with another age
                 continue
             frames = {
@@ -129,11 +131,7 @@ class InstancePlacer:
                 self._columns.layer(layer).tasks.append(InstanceTicksTask(ticks, time))
             return family, layer
         if frame not in self._placed_families:
-            stream = next(
-                stream
-                for stream in self._declared.streams.values()
-                if stream.per and self._declared.lifetime(stream) == lifetime
-            )
+            stream = self._declared.stream_of(frame)
             self._placed_families[frame] = self._new_family(frame, stream, lifetime)
         return self._placed_families[frame]
 
@@ -163,7 +161,16 @@ class InstancePlacer:
             family = Family(frame, keys, start, ends, self._texts, lifetime)
         except NotPossible as error:
             raise error_at(origin, lifetime.keys[0], str(error)) from None
-        self._columns.layer(layer).tasks.append(FamilyTask(family))
+        ending = None
+        if lifetime.own_end is not None:
+            end = origin.with_expression(lifetime.own_end)
+            ending, order, lowest = self.recursion.ending(frame, end)
+            layer = max(layer, lowest)
+            family.kernels += ending.kernels
+            for name, port in zip(order, ending.outputs, strict=False):
+                part = self._declared.parts(name.name)[0]
+                self._placer.known[name] = Placed(read(port.name, part.expression), layer + 1)
+        self._columns.layer(layer).tasks.append(FamilyTask(family, ending))
         return family, layer
 
     def _require_comparable(

@@ -319,7 +319,7 @@ cdef class Instances:
 
     def run(
         self, Batch batch not None, keys, key_masks, starts, ends, end_keys, end_masks, numbers,
-        int64_t limit=0
+        int64_t limit=0, Machine machine=None, inputs=(), input_masks=(), results=(), validities=()
     ):
         """Find the instances that rows belong to, and begin and end instances.
 
@@ -332,7 +332,16 @@ cdef class Instances:
         numbers: a contiguous array of integers of type uint32, which become the numbers of
             instances, 2^32-1 for rows that belong to none.
         limit: time has passed up to below this time, if it is above that of the last row.
+        machine: computes values of instances at their rows, of which the last is true where an
+            instance ends; None if no values of their own end instances. It has one kind of rows.
+        inputs, input_masks, results, validities: as for `Machine.run`.
+
+        Returns the number of rows that are done: if it is below that of all rows, an operation of
+        the machine overflows in the next row.
         """
+        cdef list held = []
+        cdef void **columns = NULL
+        cdef size_t done, k
         cdef size_t count = batch.count
         cdef Memory number_memory = contiguous(numbers, sizeof(uint32_t), count, True)
         cdef uint32_t *found = <uint32_t *> number_memory.buffer.buf
@@ -352,17 +361,34 @@ cdef class Instances:
                 ended = Columns(end_keys, end_masks, self.width, count)
                 end_columns = &ended.keys
         self.make_room(batch.traces)
-        with nogil:
-            self.run_rows(batch, &own.keys, start_bytes, end_bytes, end_columns, found)
-            self.expire(4 * <int64_t> count - 1, limit - 1)
+        if machine is not None:
+            columns = machine.held_columns(held, inputs, input_masks, results, validities, count)
+        try:
+            for k in range(machine.kernel_count if machine is not None else 0):
+                # each row may begin an instance
+                (<Kernel> machine.kernels[k]).make_room(self.count + <uint32_t> count, count)
+            with nogil:
+                done = self.run_rows(
+                    batch, &own.keys, start_bytes, end_bytes, end_columns, found, machine, columns
+                )
+                if done == count:
+                    self.expire(4 * <int64_t> count - 1, limit - 1)
+        finally:
+            free(columns)
+        return done
 
-    cdef int run_rows(
+    cdef size_t run_rows(
         self, Batch batch, const KeyColumns *keys, const uint8_t *starts, const uint8_t *ends,
-        const KeyColumns *end_keys, uint32_t *numbers
-    ) except -1 nogil:
+        const KeyColumns *end_keys, uint32_t *numbers, Machine machine, void **columns
+    ) except? 0 nogil:
         cdef size_t row, later
         cdef uint32_t trace, number
         cdef int64_t now, moment
+        cdef void **outputs = NULL
+        cdef size_t last = 0
+        if columns != NULL:
+            outputs = columns + 2 * machine.input_count
+            last = 2 * (machine.output_count - 1)
         for row in range(batch.count):
             later = row + AHEAD
             if later < batch.count:
@@ -380,9 +406,14 @@ cdef class Instances:
                 elif starts == NULL or starts[row]:
                     number = self.start(row, now, trace, keys)
             numbers[row] = number
+            moment = 4 * <int64_t> row + 2
+            if columns != NULL and number != NO_INSTANCE:
+                if machine.compute_of_instance(now, number, row, columns, outputs) == OVERFLOWS:
+                    return row
+                if (<uint8_t *> outputs[last + 1])[row] and (<int64_t *> outputs[last])[row]:
+                    self.end(moment, INT64_MIN, number)
             if ends == NULL or not ends[row]:
                 continue
-            moment = 4 * <int64_t> row + 2
             if end_keys == NULL:
                 while self.heads[trace] != NO_INSTANCE:
                     self.end(moment, INT64_MIN, self.heads[trace])
@@ -390,7 +421,7 @@ cdef class Instances:
                 number = self.found(trace, end_keys, row)
                 if number != NO_INSTANCE:
                     self.end(moment, INT64_MIN, number)
-        return 0
+        return batch.count
 
     cdef inline void redo(self, const Turn *turn) noexcept nogil:
         if turn.is_birth:

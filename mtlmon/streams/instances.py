@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from mtlmon.streams.instance_ticks import InstanceTicks
     from mtlmon.streams.layer import Columns
     from mtlmon.streams.points import Points
+    from mtlmon.streams.recursion import MachineResults, MachineTask
 
     _Keys: TypeAlias = tuple[list[Cells], list[Mask | None]]
 
@@ -130,8 +131,19 @@ class Family:
         self._ends = ends
         self._texts = texts
 
-    def run(self, columns: dict[str, pa.Array], points: Points) -> None:
-        """Begin and end instances at the rows of a batch, and find those that rows belong to."""
+    def run(
+        self, columns: dict[str, pa.Array], points: Points, ending: MachineTask | None
+    ) -> MachineResults | None:
+        """Begin and end instances at the rows of a batch, and find those that rows belong to.
+
+        Args:
+            columns: the columns of the rows.
+            points: the time-points; gets the rows of the instances.
+            ending: computes what ends instances; None if no values of their own do.
+
+        Raises:
+            RowError: an integer overflows in what ends instances.
+        """
         rows = points.batch(ROWS)
         cells, masks = self.cells_of(self.keys, columns)
         starts = None if self._start is None else _where(columns[self._start])
@@ -146,7 +158,8 @@ class Family:
             if self._ends.keys is not None:
                 end_cells, end_masks = self.cells_of(self._ends.keys, columns)
         self.numbers = np.empty(rows.count, np.uint32)
-        self.table.run(
+        found = None if ending is None else ending.opened({ROWS: columns}, rows.count)
+        done = self.table.run(
             rows,
             cells,
             masks,
@@ -156,9 +169,13 @@ class Family:
             end_masks,
             self.numbers,
             points.span.limit,
+            *(() if found is None else found),
         )
+        if ending is not None and done < rows.count:
+            raise RowError(ending.overflow(), rows=(done,))
         is_own = self.numbers != _NO_INSTANCE
         points.add_family(self.frame, self.numbers, None if is_own.all() else is_own)
+        return found
 
     def cells_of(
         self, found: Sequence[KeyColumn], columns: dict[str, pa.Array]
@@ -251,13 +268,18 @@ class FamilyTask:
 
     period = argument_period = ROWS
 
-    def __init__(self, family: Family) -> None:
-        self.kernels: list[Kernel] = []
+    def __init__(self, family: Family, ending: MachineTask | None) -> None:
+        self.kernels: list[Kernel] = [] if ending is None else ending.kernels
+        self.argument_periods = [family.frame] * len(self.kernels)
         self._family = family
+        self._ending = ending
 
     def run(self, columns: Columns, points: Points) -> None:
         """Do so at the rows of a batch."""
-        self._family.run(columns[ROWS], points)
+        found = self._family.run(columns[ROWS], points, self._ending)
+        if self._ending is not None and found is not None:
+            rows = points.own_rows(self._family.frame)
+            self._ending.put(columns, found, rows)
 
 
 class RowsTask:

@@ -39,6 +39,8 @@ cdef class Machine:
     cdef tuple kept_kernels
     cdef PyObject **kernels
     cdef list outputs
+    cdef size_t output_count
+    cdef size_t *output_registers
     cdef Section *sections
     cdef size_t section_count
     cdef bint is_by_trace           # whether the kernels have states by trace
@@ -82,6 +84,10 @@ cdef class Machine:
         for output in outputs:
             if not 0 <= output < registers:
                 raise ValueError(f"no register {output}")
+        self.output_count = <size_t> len(self.outputs)
+        resized(<void **> &self.output_registers, self.output_count, sizeof(size_t))
+        for k in range(self.output_count):
+            self.output_registers[k] = self.outputs[k]
         self.set_sections([(self.size, 0)] if sections is None else sections)
 
     cdef int set_sections(self, sections) except -1:
@@ -124,6 +130,7 @@ cdef class Machine:
         free(self.registers)
         free(self.constants)
         free(self.kernels)
+        free(self.output_registers)
 
     def run(self, Batch batch not None, cells, masks, results, validities, kinds=None):
         """Compute the outputs at the rows of a batch.
@@ -137,24 +144,39 @@ cdef class Machine:
         overflows in the next row.
         """
         cdef size_t count = batch.count
-        cdef size_t inputs = self.input_count
-        cdef size_t outputs = <size_t> len(self.outputs)
         cdef list held = []
-        cdef void **columns = NULL
+        cdef void **columns
         cdef const uint64_t *kind_bits = NULL
         cdef size_t k
         if kinds is not None:
             kind_bits = <const uint64_t *> held_array(held, kinds, sizeof(uint64_t), count, False)
-        if (
-            <size_t> len(cells) != inputs or <size_t> len(masks) != inputs
-            or <size_t> len(results) != outputs or <size_t> len(validities) != outputs
-        ):
-            raise ValueError("a wrong number of columns")
         self.is_by_trace = batch.is_by_trace
         for k in range(self.kernel_count):
             if (<Kernel> self.kernels[k]).is_by_trace or batch.is_by_trace:
                 (<Kernel> self.kernels[k]).check_marks(batch)
             (<Kernel> self.kernels[k]).make_room(batch.traces, 0 if batch.is_by_trace else count)
+        columns = self.held_columns(held, cells, masks, results, validities, count)
+        try:
+            return self.run_rows(batch, columns, columns + 2 * self.input_count, kind_bits)
+        finally:
+            free(columns)
+
+    cdef void **held_columns(
+        self, list held, cells, masks, results, validities, size_t count
+    ) except NULL:
+        """The arrays of inputs and then of outputs, each with its mask; the caller frees them.
+
+        held: gets what must live as long as they do.
+        """
+        cdef size_t inputs = self.input_count
+        cdef size_t outputs = <size_t> len(self.outputs)
+        cdef void **columns = NULL
+        cdef size_t k
+        if (
+            <size_t> len(cells) != inputs or <size_t> len(masks) != inputs
+            or <size_t> len(results) != outputs or <size_t> len(validities) != outputs
+        ):
+            raise ValueError("a wrong number of columns")
         resized(<void **> &columns, 2 * (inputs + outputs), sizeof(void *))
         try:
             for k in range(inputs):
@@ -167,48 +189,61 @@ cdef class Machine:
                     held, results[k], sizeof(int64_t), count, True
                 )
                 columns[2 * (inputs + k) + 1] = held_array(held, validities[k], 1, count, True)
-            return self.run_rows(batch, columns, columns + 2 * inputs, kind_bits)
-        finally:
+        except BaseException:
             free(columns)
+            raise
+        return columns
 
     cdef size_t run_rows(
         self, Batch batch, void **inputs, void **outputs, const uint64_t *kinds
     ) except? 0:
-        cdef size_t row, k, place
+        cdef size_t row, place
         cdef size_t mark = 0
         cdef uint64_t own = 1
         cdef Section *section
-        cdef size_t output_count = <size_t> len(self.outputs)
-        cdef size_t *chosen = NULL
-        cdef Register *register
         cdef int found
-        resized(<void **> &chosen, output_count, sizeof(size_t))
-        for k in range(output_count):
-            chosen[k] = self.outputs[k]
-        try:
-            with nogil:
-                for row in range(batch.count):
-                    if kinds != NULL:
-                        own = kinds[row]
-                    if batch.marks.moments != NULL and batch.marks.moments[row] != NO_MARK:
-                        self.save(batch, row, mark)
-                        mark += 1
-                    for place in range(self.section_count):
-                        section = &self.sections[place]
-                        if not section.kinds & own:
-                            continue
-                        found = self.compute(
-                            batch.time_stamps[row], batch.trace(row), row, inputs, section
-                        )
-                        if found == OVERFLOWS:
-                            return row
-                    for k in range(output_count):
-                        register = &self.registers[chosen[k]]
-                        (<int64_t *> outputs[2 * k])[row] = register.content.integer
-                        (<uint8_t *> outputs[2 * k + 1])[row] = register.is_valid
-        finally:
-            free(chosen)
+        with nogil:
+            for row in range(batch.count):
+                if kinds != NULL:
+                    own = kinds[row]
+                if batch.marks.moments != NULL and batch.marks.moments[row] != NO_MARK:
+                    self.save(batch, row, mark)
+                    mark += 1
+                for place in range(self.section_count):
+                    section = &self.sections[place]
+                    if not section.kinds & own:
+                        continue
+                    found = self.compute(
+                        batch.time_stamps[row], batch.trace(row), row, inputs, section
+                    )
+                    if found == OVERFLOWS:
+                        return row
+                self.put_outputs(row, outputs)
         return batch.count
+
+    cdef inline void put_outputs(self, size_t row, void **outputs) noexcept nogil:
+        cdef size_t k
+        cdef Register *register
+        for k in range(self.output_count):
+            register = &self.registers[self.output_registers[k]]
+            (<int64_t *> outputs[2 * k])[row] = register.content.integer
+            (<uint8_t *> outputs[2 * k + 1])[row] = register.is_valid
+
+    cdef int compute_of_instance(
+        self, int64_t time_stamp, uint32_t number, size_t row, void **inputs, void **outputs
+    ) except -1 nogil:
+        """Compute the outputs at a row of an instance; returns as `compute` does.
+
+        The last output is the condition that is true where the instance ends.
+        """
+        cdef Section section
+        section.begin = 0
+        section.end = self.size
+        section.kinds = 1
+        if self.compute(time_stamp, number, row, inputs, &section) == OVERFLOWS:
+            return OVERFLOWS
+        self.put_outputs(row, outputs)
+        return FOUND
 
     cdef int save(self, Batch batch, size_t row, size_t mark) except -1 nogil:
         """Save the states of all kernels before a row."""

@@ -247,7 +247,12 @@ class Instances:
         end_masks: Sequence[_Array | None] | None,
         numbers: _Array,
         limit: int = 0,
-    ) -> None: ...
+        machine: Machine | None = None,
+        inputs: Sequence[_Array] = (),
+        input_masks: Sequence[_Array | None] = (),
+        results: Sequence[_Array] = (),
+        validities: Sequence[_Array] = (),
+    ) -> int: ...
     def find(
         self,
         batch: Batch,

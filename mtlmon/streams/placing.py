@@ -174,7 +174,13 @@ class Placer:
 
     def stream(self, name: Name) -> None:
         """Place a stream or definition; what it needs has a place."""
+        if name in self.known:
+            # it was placed with its instances, as it says where these end
+            return
         period = name.period
+        if period < ROWS and name in self._declared.ending(period):
+            self.instances.family(period)
+            return
         part, *conditions = self._declared.parts(name.name)
         if name in self._declared.found_as_of_now:
             now = self._declared.found_as_of_now[name]

@@ -18,6 +18,7 @@ from mtlmon.streams.cells import Texts
 from mtlmon.streams.change_ticks import ChangeTicks
 from mtlmon.streams.delays import Delays, delays_of, delays_of_instances
 from mtlmon.streams.due_ticks import DueTicks
+from mtlmon.streams.instances import FamilyTask
 from mtlmon.streams.kernels import Kernel
 from mtlmon.streams.layer import LayerError
 from mtlmon.streams.motion import Motions
@@ -706,7 +707,7 @@ class StreamProgram:
         for layer in self._layers:
             for task in layer.tasks:
                 periods = [task.argument_period] * len(task.kernels)
-                if isinstance(task, MachineTask):
+                if isinstance(task, MachineTask | FamilyTask):
                     periods = task.argument_periods
                 found += zip(task.kernels, periods, strict=True)
         return found

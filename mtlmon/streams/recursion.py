@@ -417,11 +417,28 @@ class Port(NamedTuple):
     period: int
 
 
+class MachineResults(NamedTuple):
+    """A machine, with the cells of its inputs and room for those of its results.
+
+    Attributes:
+        machine: the machine.
+        inputs, input_masks: the cells of inputs, and their masks.
+        results, validities: the cells of results, and whether they are valid.
+    """
+
+    machine: native.Machine
+    inputs: list[Cells]
+    input_masks: list[Mask | None]
+    results: list[Cells]
+    validities: list[Mask]
+
+
 class MachineTask:
     """A machine between columns of Arrow.
 
     Attributes:
         kernels: the kernels that the machine uses.
+        outputs: the columns that it writes.
         period: the time-points of the columns: `ROWS`, a period, or those of instances.
         argument_periods: for each kernel the time-points of its argument.
         reads: the names of the columns that it takes.
@@ -451,7 +468,7 @@ class MachineTask:
         self._changed = np.zeros(0, np.bool_)
         self._machine = machine
         self._inputs = inputs
-        self._outputs = outputs
+        self.outputs = outputs
         self._nodes = nodes
         self._texts = texts
 
@@ -465,11 +482,11 @@ class MachineTask:
         cells, masks = self._cells(columns)
         results, validities, done = self._run(rows, cells, masks)
         if done < rows.count:
-            raise RowError(self._overflow(), rows=(done,))
-        for port, values, validity in zip(self._outputs, results, validities, strict=False):
+            raise RowError(self.overflow(), rows=(done,))
+        for port, values, validity in zip(self.outputs, results, validities, strict=False):
             own[port.name] = from_cells(values, validity, port.kind, self._texts)
         self._changed = np.zeros(rows.count, np.bool_)
-        of_state = zip(results[len(self._outputs) :], validities[len(self._outputs) :], strict=True)
+        of_state = zip(results[len(self.outputs) :], validities[len(self.outputs) :], strict=True)
         for (last, has_last), (kept, is_kept) in zip(of_state, of_state, strict=True):
             differs = (last != kept) | (has_last == 0)
             self._changed |= differs & (is_kept != 0)
@@ -479,7 +496,23 @@ class MachineTask:
         """The ticks of the last batch that changed the state."""
         return self._changed
 
-    def _overflow(self) -> str:
+    def opened(self, columns: Columns, count: int) -> MachineResults:
+        """Return the machine with its inputs, for the rows of instances that it may end."""
+        cells, masks = self._cells(columns)
+        room = [room_for_results(count) for _ in self.outputs]
+        return MachineResults(
+            self._machine, cells, masks, [one for one, _ in room], [one for _, one in room]
+        )
+
+    def put(self, columns: Columns, found: MachineResults, rows: NDArray[np.int64]) -> None:
+        """Add the results at some of the rows to the columns of instances."""
+        results = zip(self.outputs, found.results, found.validities, strict=True)
+        for port, values, validity in results:
+            columns[port.period][port.name] = from_cells(
+                values[rows], validity[rows], port.kind, self._texts
+            )
+
+    def overflow(self) -> str:
         """What overflows, in words."""
         return f"{shorten(self._nodes[self._machine.failed], _SHOWN_WIDTH)} overflows 64 bits"
 
@@ -500,7 +533,7 @@ class MachineTask:
         kinds_of_points: NDArray[np.uint64] | None = None,
     ) -> tuple[list[Cells], list[Mask], int]:
         """Run the machine; returns the cells and masks of results, and how many there are."""
-        count = len(self._outputs) + 2 * self._memories
+        count = len(self.outputs) + 2 * self._memories
         room = [room_for_results(rows.count) for _ in range(count)]
         results, validities = [one for one, _ in room], [one for _, one in room]
         done = self._machine.run(rows, cells, masks, results, validities, kinds_of_points)
@@ -556,8 +589,8 @@ class JointMachineTask(MachineTask):
             failed = self._machine.failed
             period = next(one for begin, one in reversed(self._sections) if begin <= failed)
             row = int(np.searchsorted(places[period], done))
-            raise LayerError(period, RowError(self._overflow(), rows=(row,)), has_memory=True)
-        for port, values, validity in zip(self._outputs, results, validities, strict=True):
+            raise LayerError(period, RowError(self.overflow(), rows=(row,)), has_memory=True)
+        for port, values, validity in zip(self.outputs, results, validities, strict=True):
             chosen = places[port.period]
             columns[port.period][port.name] = from_cells(
                 values[chosen], validity[chosen], port.kind, self._texts

@@ -14,7 +14,7 @@ from mtlmon.policy.predicates.columns import column_type
 from mtlmon.policy.predicates.expression import Expression, Offset
 from mtlmon.policy.predicates.machine_code import NotPossible
 from mtlmon.policy.predicates.time_points import MEMORY, ROWS
-from mtlmon.policy.templates import OF_INSTANCES
+from mtlmon.policy.templates import OF_INSTANCES, with_keys
 from mtlmon.streams.declarations import NAMED, error_at
 from mtlmon.streams.dependencies import present_order
 from mtlmon.streams.kernels import Extent
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from mtlmon.streams.dependencies import Need
     from mtlmon.streams.layer_columns import LayerColumns
     from mtlmon.streams.placing import Placer
+    from mtlmon.streams.recursion import MachineTask
 
 # A value up to so many ticks ago is that many values of the tick before.
 _MOST_STEPS = 8
@@ -69,11 +70,7 @@ class RecursionPlacer:
         for other in group:
             if other.period != period and min(period, other.period) < ROWS:
                 self._refuse_circle(group[0], other)
-        order = present_order(group, needs)
-        rest = [name for name in group if name not in order]
-        if rest:
-            where = "row" if self._declared.is_of_rows(rest[0].period) else "tick"
-            self._refuse([name.name for name in rest], where)
+        order = self._ordered(group, needs)
         own = {name: f"{self._columns.prefix}own {number}" for number, name in enumerate(order)}
         members: list[Member] = []
         memories = Memories(self._columns.prefix)
@@ -89,6 +86,70 @@ class RecursionPlacer:
             on = replaced[1] if len(replaced) > 1 else None
             members.append(Member(own[name], replaced[0], on, parts, name.period))
 
+        task = self._task(members, memories)
+        self._placer.add_task(task, layer)
+        columns = [port.name for port in task.outputs]
+        for name, column in zip(order, columns, strict=True):
+            part = self._declared.parts(name.name)[0]
+            value = read(column, part.expression)
+            stream = self._declared.streams.get(name.name)
+            if stream is not None and stream.kind is not None:
+                self._columns.require(value, part, stream.kind)
+            self._placer.known[name] = Placed(value, layer + 1)
+
+    def ending(self, frame: int, end: Predicate) -> tuple[MachineTask, list[Name], int]:
+        """Make the machine of the streams that say where instances end.
+
+        It computes all that looks at other rows of the instance, as it is not known before which
+        rows these are.
+
+        Args:
+            frame: the number of the rows of the instances.
+            end: the condition that ends them.
+
+        Returns:
+            The machine, the streams whose values are its outputs, before the condition, and the
+            layer of what it reads.
+        """
+        group = self._declared.ending(frame)
+        needs = {
+            name: [
+                need
+                for part in self._declared.parts(name.name)
+                for need in self._declared.names(part, frame)
+            ]
+            for name in group
+        }
+        order = self._ordered(group, needs)
+        own = {name: f"{self._columns.prefix}own {number}" for number, name in enumerate(order)}
+        members: list[Member] = []
+        memories = Memories(self._columns.prefix)
+        layer = 0
+        per = self._declared.stream_of(frame).per
+        for name in [*order, None]:
+            parts = [end] if name is None else self._declared.parts(name.name)
+            replaced = []
+            for part in parts:
+                of_rows = part.with_expression(with_keys(part.expression, per))
+                expression, lowest = self._over_columns(of_rows, frame, own, memories, ROWS)
+                layer = max(layer, lowest)
+                replaced.append(expression)
+            column = f"{self._columns.prefix}end" if name is None else own[name]
+            on = replaced[1] if len(replaced) > 1 else None
+            members.append(Member(column, replaced[0], on, parts, frame))
+        return self._task(members, memories), order, layer
+
+    def _ordered(self, group: list[Name], needs: Mapping[Name, list[Need[Name]]]) -> list[Name]:
+        """Sort the streams of a group so that each comes after those whose value it needs."""
+        order = present_order(group, needs)
+        rest = [name for name in group if name not in order]
+        if rest:
+            where = "row" if self._declared.is_of_rows(rest[0].period) else "tick"
+            self._refuse([name.name for name in rest], where)
+        return order
+
+    def _task(self, members: list[Member], memories: Memories) -> MachineTask:
+        """Make the machine of some streams, whose columns are new."""
         try:
             recursion = Recursion(
                 members,
@@ -99,17 +160,11 @@ class RecursionPlacer:
                 self._texts,
             )
         except NotPossible as error:
-            part = self._declared.parts(order[0].name)[0]
+            part = members[0].origins[0]
             raise error_at(part, part.expression, str(error)) from None
-        columns = [self._columns.new_column(column_type(kind)) for kind in recursion.kinds]
-        self._placer.add_task(recursion.task(columns), layer)
-        for name, column in zip(order, columns, strict=True):
-            part = self._declared.parts(name.name)[0]
-            value = read(column, part.expression)
-            stream = self._declared.streams.get(name.name)
-            if stream is not None and stream.kind is not None:
-                self._columns.require(value, part, stream.kind)
-            self._placer.known[name] = Placed(value, layer + 1)
+        return recursion.task(
+            [self._columns.new_column(column_type(kind)) for kind in recursion.kinds]
+        )
 
     def _over_columns(
         self,
@@ -117,6 +172,7 @@ class RecursionPlacer:
         period: int,
         own: Mapping[Name, str],
         memories: Memories,
+        outside: int | None = None,
     ) -> tuple[Expression, int]:
         """Replace what does not depend on a group by columns, and its memories likewise.
 
@@ -125,6 +181,8 @@ class RecursionPlacer:
             period: its time-points.
             own: the columns that stand for the streams of the group.
             memories: the aggregates and offsets that were found so far; more are added.
+            outside: the time-points of columns that stand for those of `period`, where these are
+                not known before; None if they are.
 
         Returns:
             The expression, and the layer of the columns.
@@ -140,6 +198,8 @@ class RecursionPlacer:
                 return found
             if node.operator is ops.CONSTANT:
                 return node
+            if points == period and outside is not None:
+                points = outside
             column, lowest = self._columns.column(
                 self._placer.place(node, part, points), part, points
             )
@@ -156,16 +216,22 @@ class RecursionPlacer:
                 inner = self._declared.argument_period(node, part, points)
             if node.operator in NAMED and (name := self._declared.name(node, points, part)) in own:
                 replaced[id(node), points] = read(own[name], node)
-            elif node.operator is ops.OVER or all(
-                replaced[id(operand), inner] is None for operand in node.operands
+            elif node.operator is ops.OVER or (
+                all(replaced[id(operand), inner] is None for operand in node.operands)
+                and not (node.operator in MEMORY and inner == period and outside is not None)
             ):
                 replaced[id(node), points] = None
             else:
                 operands = tuple(over_columns(operand, inner) for operand in node.operands)
-                found = Expression(node.operator, operands, node.value, node.span)
+                written = node
+                if node.operator is ops.COUNT_ROWS:
+                    # what a machine counts has a value
+                    operands = (Expression(ops.CONSTANT, (), True, node.span),)
+                    written = Expression(ops.WINDOW_COUNT, operands, node.value, node.span)
+                found = Expression(written.operator, operands, node.value, node.span)
                 if node.operator in MEMORY:
                     extent = self._declared.extent(node, part)
-                    found = memories.column(node, extent, found, part, points, inner)
+                    found = memories.column(written, extent, found, part, points, inner)
                 replaced[id(node), points] = found
         return over_columns(part.expression, period), layer
 

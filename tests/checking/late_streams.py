@@ -53,6 +53,7 @@ stream before = big.last(or: 9)
 stream of_host = count[0,9](ask) per host as h
 stream views = views.last(or: 0) + 1 per amount as k from ask until amount > 7
 stream visit = visit.last(or: 0) + 1 per host as h until silence() > 4 or age() >= 9
+stream spent = spent.last(or: 0) + amount per host as h until spent > 15
 atom plain = amount > 5
 """
 
@@ -76,6 +77,7 @@ CONDITIONS = (
     "sum(views over views) > 2",
     "sum(visit over visit) > 3",
     "coalesce(visit[host], 0) > 1",
+    "max(spent over spent) > 15",
     "count[3,3](ask) > 0",
     "increase[0,7](amount) > 4",
     "changes[0,*)(host) > 3",

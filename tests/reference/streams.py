@@ -325,11 +325,31 @@ class _Trace:
                 start = j
             if is_own:
                 last = now
-            if j < place and any(
-                self.value(one, j, here) is True for one in self.ends_of(name, is_timed=False)
-            ):
+            if j < place and self.is_ended_by(name, j, Instance(name, key, start), is_own=is_own):
                 start = None
         return Instance(name, key, start)
+
+    def is_ended_by(self, name: str, place: int, instance: Instance, *, is_own: bool) -> bool:
+        """Whether a row ends an instance behind itself.
+
+        A condition that reads streams of the instance is one of its own rows.
+        """
+        keys = [key for key, _ in self.streams[name].per]
+        for end in self.ends_of(name, is_timed=False):
+            reads_own = any(
+                [key for key, _ in self.streams[other].per] == keys
+                for node in every_node(end)
+                if node.operator.name == "STREAM"
+                for other in named_streams(node)
+            )
+            if reads_own:
+                ends = is_own and instance.start is not None
+                ends = ends and self.value(end, place, instance) is True
+            else:
+                ends = self.value(end, place, instance._replace(start=None)) is True
+            if ends:
+                return True
+        return False
 
     def ends_of(self, name: str, *, is_timed: bool) -> list[Expression]:
         """The conditions that end instances: those about lengths of time, or the others."""

@@ -163,11 +163,15 @@ def files(draw: st.DrawFn, has_ticks: bool = False) -> File:
         if per == "per k"
         else ["row.b", equal, f"row.b and {equal}", f"{equal} and f < 1.0"]
     )
-    ends = [*ends, *(f"{one(ends)} or {time}" for time in TIMES), *TIMES]
-    end = "" if draw(st.booleans()) else " until " + one(ends)
-    start = one(["", "", " from row.b", " from u > 1"])
     own = f"{key} = p and " + ("t = q and " if ", " in per else "")
     on = one(["", "", f" on {own}row.b"]) if per != "per k" else ""
+    ends = [*ends, *(f"{one(ends)} or {time}" for time in TIMES), *TIMES]
+    if not on:
+        ends += ["x > 2", f"x > 1 or {one(ends)}", "y > 3 or x is null", "x > 2 and u < 2 or y = 1"]
+    end = "" if draw(st.booleans()) else " until " + one(ends)
+    start = one(["", "", " from row.b", " from u > 1"])
+    # who reads a stream that ends its instances has the same ones
+    rest = f"{start}{end}" if {"x", "y"} & set(end.split()) else end
     recursion = one(["x.last(or: 0) + i", "sum[1,9](x, or: 1) % 7 + 1", "x.last(or: 0) + u"])
     lines = [
         "stream u = count[0,5](row.b)",
@@ -176,11 +180,11 @@ def files(draw: st.DrawFn, has_ticks: bool = False) -> File:
     ]
     if draw(st.booleans()):
         last = one(["x", "sum[0,4](y)", looked, "count(x > 0 over x) + x.last()"])
-        lines.append(f"stream z = {last} {per}{end}")
+        lines.append(f"stream z = {last} {per}{rest}")
     lines.append(f"stream w = {one(FOLDS)}")
     lines.append(f"stream v = {one([looked, f'{looked}.last(or: 0)', f'sum[0,5]({looked})'])}")
     if "p" in per.split() and draw(st.booleans()):
-        lines.append(f"stream a = p {per}{end}")
+        lines.append(f"stream a = p {per}{rest}")
     if has_ticks:
         known = {"t": 'x["a"]', "g": "x[1]"}.get(key, "x[1]" if ", " not in per else 'x[1, "a"]')
         lines.append(
@@ -292,6 +296,28 @@ def test_until_without_a_parameter_ends_all_instances_of_the_trace() -> None:
     assert found == {"n": [1, 1, 1, 1], "living": [1, 2, 3, 1]}
 
 
+def test_instances_end_by_their_own_values() -> None:
+    text = """
+    stream n = n.last(or: 0) + 1 per k as id until n >= 3 or m = id
+    stream full = count[0,99]() > 1 and total > 5 per k as id until full
+    stream total = sum[0,*)(i) per k as id until full
+    stream living = count(true over n)
+    stream of_one = n[1]
+    """
+    cells: dict[str, list[Any]] = {
+        "i": [1, 1, 6, 4, 2, 1, 3],
+        "k": [1, 1, 2, 1, 1, 2, 1],
+        "m": [None, None, None, None, None, 1, 2],
+    }
+    found = columns(text, cells)
+    # the third row of 1 ends it, and so does the row of 2 that names it
+    assert found["n"] == [1, 2, 1, 3, 1, 2, 1]
+    assert found["of_one"] == [1, 2, 2, 3, 1, 1, 1]
+    assert found["living"] == [1, 1, 2, 2, 2, 2, 2]
+    assert found["total"] == [1, 2, 6, 6, 2, 7, 5]
+    assert found["full"] == [False, False, False, True, False, True, False]
+
+
 def test_instances_end_by_time() -> None:
     text = """
     stream old = count[0,99]() per k until age() >= 5
@@ -352,9 +378,22 @@ def test_integers_and_floats_name_the_same_instances() -> None:
         ("stream x = i per k as p on row.b", "on is about rows that do not belong"),
         ("stream x = i per k as p until p > 3", "until does not say which p it means"),
         ("stream x = i per k as p, m as q until m = p", "until names p, but not q"),
-        ("stream x = i per k as p until x > 3", "until cannot read x, which has instances itself"),
+        ("stream x = i per k as p until x.last() > 3", "at the row that ends it"),
+        (
+            "stream x = i per k until x > y[m]\nstream y = i per k until x > y[m]",
+            "stream y needs its own value at the same row",
+        ),
+        (
+            "stream x = count[0,5]() per k until x > x[m]",
+            "cannot depend on other instances of itself|needs its own value at the same row",
+        ),
+        (
+            "stream x = count[0,5]() per k until x > max(x over x)",
+            "cannot depend on other instances of itself|needs its own value at the same row",
+        ),
         ("stream x = i per k as p from x > 3", "stream x needs its own values"),
-        ("stream y = i per k\nstream x = i per k until y > 3", "until cannot read y"),
+        ("stream y = i per k\nstream x = i per k until y > 3", "until needs y, which is not of"),
+        ("stream x = i per k every 2 until x > 3", "until needs x, which is not of the same rows"),
         ("stream x = x[m] per k", "needs its own value at the same row"),
         ("stream x = x[m].last() per k", "cannot depend on other instances of itself"),
         ("stream x = max(x over x).last() per k", "needs its own value at the same row|cannot dep"),
@@ -480,6 +519,24 @@ def test_a_sum_over_instances_can_overflow() -> None:
     ]
     reference_program = file.reference()
     compare(evaluated(program, log, SCHEMA), [reference_program.row(*row) for row in log], file)
+
+
+def test_integers_overflow_in_what_ends_instances() -> None:
+    text = """
+    stream x = x.last(or: 0) + i per k until x > 3
+    stream w = sum(x over x)
+    stream n = count[0,99]() per k until x > 3
+    """
+    cells = [(1, 1), (1, 2**63 - 1), (2, 5), (1, 2), (1, 2), (2, 2**63 - 1), (2, 1), (2, 2)]
+    log: list[Row] = [
+        (time, 0, dict.fromkeys(SCHEMA.names) | {"k": k, "i": i})
+        for time, (k, i) in enumerate(cells)
+    ]
+    file = File(text)
+    found = evaluated(file.program(), log, SCHEMA)
+    judge = file.reference()
+    assert [place for place, row in enumerate(found) if row is None] == [1]
+    compare(found, [judge.row(*row) for row in log], file)
 
 
 def test_a_row_that_overflows_later_is_not_held_against_another() -> None:
