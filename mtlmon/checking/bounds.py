@@ -36,6 +36,7 @@ from mtlmon.streams.atoms import MOST_TICKS, StreamAtoms
 from mtlmon.streams.bounds import (
     Kept,
     Load,
+    instances_of,
     kept_by,
     kept_changes_bytes,
     kept_instances,
@@ -360,13 +361,27 @@ def _kept(
         if program is None:
             continue
         has_ticks = program.has_ticks
+        families = program.families
+        family_of = {id(kernel): one for one in families for kernel in one.kernels}
+        periods = {ticks.frame: ticks.period for ticks in program.instance_ticks}
         if columns:
             restless += [_restless(one, columns, owners) for one in program.obstacles]
         for kernel, period in program.kernels:
             # offsets beside those that are written have operands that are
             nodes = [kernel.node, *kernel.node.operands]
             owner = next((owners[id(one)] for one in nodes if id(one) in owners), ("atom", ""))
-            kept = kept_by(kernel, load, unit, period, has_ticks=has_ticks)
+            family = family_of.get(id(kernel))
+            if family is None:
+                kept = kept_by(kernel, load, unit, period, has_ticks=has_ticks)
+            else:
+                kept = kept_by(
+                    kernel,
+                    load.of_instances(family),
+                    unit,
+                    periods.get(period, ROWS),
+                    has_ticks=has_ticks,
+                    of_instances=instances_of(family, load),
+                )
             found.setdefault(owner, []).append(kept)
         if program.due_ticks is not None:
             ticks = kept_ticks(program.due_ticks, load, unit, MOST_TICKS)
@@ -374,9 +389,10 @@ def _kept(
         for when, holding in program.holdings.items():
             kept = kept_waiting(holding, load, has_ticks=has_ticks)
             found.setdefault(("waits", str(when)), []).append(kept)
-        for keys in program.instances:
-            owner = owners.get(id(keys[0]), ("atom", ""))
-            found.setdefault(owner, []).append(kept_instances(keys))
+        for family in families:
+            owner = owners.get(id(family.lifetime.keys[0]), ("atom", ""))
+            kept = kept_instances(family, load, unit, MOST_TICKS, has_ticks=has_ticks)
+            found.setdefault(owner, []).append(kept)
     return found, restless
 
 

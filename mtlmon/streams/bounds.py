@@ -7,10 +7,12 @@ one more batch, so batches have at most 65,536 rows.
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
 from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.time_points import ROWS
+from mtlmon.streams.instances import MOST_ENDED
 from mtlmon.syntax.bounds import UNITS
 from mtlmon.syntax.durations import length_text
 
@@ -19,8 +21,10 @@ if TYPE_CHECKING:
 
     from mtlmon.policy.definitions import Assumption
     from mtlmon.policy.predicates.expression import Expression
+    from mtlmon.policy.predicates.kinds import Kind
     from mtlmon.relations.bounds import KeptChanges, KeptRecords
     from mtlmon.streams.due_ticks import DueTicks
+    from mtlmon.streams.instances import Family
     from mtlmon.streams.kernels import Kernel
     from mtlmon.streams.waiting import Holding
 
@@ -29,6 +33,8 @@ __all__ = [
     "TEXT_BYTES",
     "Kept",
     "Load",
+    "OfInstances",
+    "instances_of",
     "kept_by",
     "kept_changes_bytes",
     "kept_instances",
@@ -57,12 +63,24 @@ _MANY_KEYS = 1_000
 # These keep what is in the window until it leaves, so without an upper bound they keep everything.
 _KEEP_ALL = frozenset({ops.WINDOW_DISTINCT, ops.WINDOW_MEDIAN, ops.WINDOW_QUANTILE})
 _RATE = "add assume rate <= N/s"
-_NO_INSTANCES = "nothing limits the instances of a stream with per"
+_NO_INSTANCES = (
+    "nothing limits the instances of a stream with per: until silence() > 1h does, for instance, "
+    "with assume rate <= N/s"
+)
 _RATE_OF_ROWS = "nothing limits the rows that are valid at one time: add assume rate <= N/s"
 _NO_END = (
     "records of `valid until` are kept until a row ends them, so nothing limits them; those of "
     "`valid 1d`, for instance, have a limit"
 )
+# What an instance takes in its table: trace, links, times, and whether it is alive.
+_INSTANCE_BYTES = 40
+# What it takes to undo the beginning, use and end of an instance.
+_TURN_BYTES = 64
+# What an aggregate over instances takes for a trace at most, with an exact sum.
+_OVER_BYTES = 4096
+# What a time-point of an instance takes while a batch is computed, and to undo it.
+_POINT_BYTES = 192
+_FEW_VALUES = {ops.HOUR: 24, ops.MINUTE: 60, ops.WEEKDAY: 7}
 _CHOICES = frozenset({ops.WINDOW_FIRST, ops.WINDOW_LAST, ops.WINDOW_MIN, ops.WINDOW_MAX})
 
 
@@ -106,6 +124,32 @@ class Load:
         if self._has_keys:
             found += self._limits("rate per key", length)
         return min(found, default=None)
+
+    def of_instances(self, family: Family) -> Load:
+        """Return the load of instances, as of traces: as many as there are numbers for them.
+
+        Args:
+            family: the instances.
+        """
+        found = Load(self._assumptions, self._unit, has_keys=self._has_keys)
+        living = self.living(family)
+        if living is not None:
+            # each row of a batch may begin one, and those that have ended are forgotten later
+            found.traces = living + max(MOST_ENDED, living) + LARGEST_BATCH
+        else:
+            found.traces = None
+        return found
+
+    def living(self, family: Family) -> int | None:
+        """Return how many instances are alive at most; None for no limit."""
+        found = [
+            self.rows(length) for length in (family.lifetime.age, family.table.silence) if length
+        ]
+        values = [_values_of(key, column.kind) for key, column in family.own_keys]
+        domains = [value for value in values if value is not None]
+        if self.traces is not None and len(domains) == len(values):
+            found.append(self.traces * prod(domains))
+        return min((one for one in found if one is not None), default=None)
 
     def _limits(self, subject: str, length: int) -> list[int]:
         found = []
@@ -194,7 +238,13 @@ def records_within(records: KeptRecords, load: Load) -> int | None:
 
 
 def kept_by(
-    kernel: Kernel, load: Load, unit: str | None, period: int = ROWS, *, has_ticks: bool = False
+    kernel: Kernel,
+    load: Load,
+    unit: str | None,
+    period: int = ROWS,
+    *,
+    has_ticks: bool = False,
+    of_instances: OfInstances | None = None,
 ) -> Kept:
     """Return what a kernel keeps at most.
 
@@ -202,17 +252,20 @@ def kept_by(
         kernel: the kernel.
         load: the rows of the log.
         unit: the unit of the time-stamps, or None if it is not known.
-        period: the time-points of its argument: `ROWS`, a period, or the number of a family.
+        period: the time-points of its argument: `ROWS`, or a period, also in instances.
         has_ticks: whether the program that it belongs to has ticks.
+        of_instances: for a kernel of instances, how many these are; the load is that of instances.
     """
     operator = kernel.node.operator
-    words = _words(kernel, unit, max(period, ROWS))
+    words = _words(kernel, unit, period)
     text = str(kernel.node)
     if any(operand.operator is ops.ROW_COLUMN for operand in kernel.node.operands):
         # of a computed column, which has no name that users know
         text = "the value at the last row"
-    if period < ROWS:
-        return Kept(text, f"{words}, for each instance", None, None, _NO_INSTANCES)
+    if of_instances is not None:
+        words = f"{words}, for each instance"
+        if of_instances.living is None:
+            return Kept(text, words, None, None, _NO_INSTANCES)
     if operator in {ops.WINDOW_OWN, ops.MACHINE}:
         what = "machines" if operator is ops.MACHINE else "aggregates in Python"
         reason = f"the states of {what} may be of any size"
@@ -253,6 +306,8 @@ def kept_by(
     if period > ROWS:
         # with the last ticks that are left out
         batch *= 2
+    if of_instances is not None:
+        batch = max(2 * batch, of_instances.batch)
     total = sum(one.most_bytes(load.traces, rows, of_trace, batch) for one in natives)
     if kernel.argument.name == "text":
         total += _text_bytes(load.traces + rows + batch)
@@ -293,14 +348,93 @@ def _has_panes(kernel: Kernel) -> bool:
     return kernel.pane > 0 and kernel.node.operator not in _KEEP_ALL
 
 
-def kept_instances(keys: Iterable[Expression]) -> Kept:
+class OfInstances(NamedTuple):
+    """How many instances there are at most, and time-points of them.
+
+    Attributes:
+        living: how many are alive; None for no limit.
+        batch: how many time-points of instances a batch has.
+    """
+
+    living: int | None
+    batch: int
+
+
+def instances_of(family: Family, load: Load) -> OfInstances:
+    """Return how many instances of a family there are at most, and time-points in a batch."""
+    living = load.living(family)
+    batch = LARGEST_BATCH
+    lengths = {length for nows in family.nows for length in nows.delays}
+    for length in lengths:
+        # rows that enter and leave windows are read again
+        rows = load.rows(length)
+        if rows is None:
+            return OfInstances(None, batch)
+        batch += rows + LARGEST_BATCH
+    return OfInstances(living, batch + (living or 0))
+
+
+def kept_instances(
+    family: Family, load: Load, unit: str | None, most_ticks: int, *, has_ticks: bool
+) -> Kept:
     """Return what instances keep at most, beside the kernels of their values.
 
     Args:
-        keys: the expressions that tell them apart.
+        family: the instances.
+        load: the rows of the log.
+        unit: the unit of the time-stamps, or None if it is not known.
+        most_ticks: as for `kept_ticks`.
+        has_ticks: whether the program that they belong to has ticks.
     """
-    shown = f"per {', '.join(map(str, keys))}"
-    return Kept(shown, "living instances", None, None, _NO_INSTANCES)
+    shown = f"per {', '.join(str(key) for key, _ in family.own_keys)}"
+    living, batch = instances_of(family, load)
+    own = load.of_instances(family)
+    if living is None or own.traces is None:
+        return Kept(shown, "living instances", None, None, _NO_INSTANCES)
+    words = f"{living:,} living instances"
+    if load.traces is None:
+        return Kept(shown, words, None, None, "nothing limits the keys: add assume keys <= N")
+    room = own.traces + own.traces // 2 + _LEAST_KEYS
+    traces = load.traces + load.traces // 2 + 1
+    turns = 2 * (2 * LARGEST_BATCH + living + _LEAST_KEYS)
+    total = room * (8 * len(family.own_keys) + _INSTANCE_BYTES) + turns * _TURN_BYTES
+    total += 4 * (6 * living + 2 * _LEAST_KEYS + traces)
+    points = batch + 2 * LARGEST_BATCH + living
+    if has_ticks:
+        points += LARGEST_BATCH + own.traces + load.traces
+    for _ in family.aggregates:
+        total += room * 9 + 64 * living + traces * _OVER_BYTES + points * _POINT_BYTES
+    for nows in family.nows:
+        rows = [load.rows(length) or 0 for length in nows.delays]
+        total += 24 * (2 * max(rows, default=0) + points) + 4 * (room + traces)
+        total += 2 * points * _POINT_BYTES
+    for ticks in family.own_ticks:
+        if ticks.due is not None:
+            total += kept_ticks(ticks.due, own, unit, most_ticks).total or 0
+    texts = sum(column.kind.name == "text" for _, column in family.own_keys)
+    if texts:
+        total += texts * _text_bytes(own.traces + LARGEST_BATCH)
+    return Kept(shown, words, None, total)
+
+
+def _values_of(key: Expression, kind: Kind) -> int | None:
+    """How many values an expression has at most; None for no limit."""
+    operator = key.operator
+    if kind.name == "boolean":
+        return 2
+    if operator is ops.CONSTANT:
+        return 1
+    if operator in _FEW_VALUES:
+        return _FEW_VALUES[operator]
+    if operator in {ops.IF, ops.COALESCE}:
+        values = [_values_of(one, kind) for one in key.operands[-2:]]
+        known = [one for one in values if one is not None]
+        return sum(known) if len(known) == len(values) else None
+    if operator is ops.REMAINDER and kind.name == "integer":
+        divisor = key.operands[1]
+        if divisor.operator is ops.CONSTANT and isinstance(divisor.value, int) and divisor.value:
+            return 2 * abs(divisor.value) - 1
+    return None
 
 
 def kept_waiting(holding: Holding, load: Load, *, has_ticks: bool = False) -> Kept:

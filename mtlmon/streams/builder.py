@@ -115,11 +115,6 @@ class Builder:
         return self._placer.instances.families
 
     @property
-    def instances(self) -> list[tuple[Expression, ...]]:
-        """The expressions that tell instances apart, for each family."""
-        return self._placer.instances.keys
-
-    @property
     def instance_ticks(self) -> list[InstanceTicks]:
         """The ticks of instances."""
         return self._placer.instances.ticks

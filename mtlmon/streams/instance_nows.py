@@ -40,13 +40,14 @@ class InstanceNows:
         frame: as given.
         family: as given.
         periods: where others read windows: `ROWS`, and periods of ticks.
+        delays: after how much time windows change by themselves.
     """
 
     def __init__(self, frame: int, family: Family) -> None:
         self.frame = frame
         self.family = family
         self.periods: set[int] = set()
-        self._delays: list[int] = []
+        self.delays: list[int] = []
         self._changed = native.ChangedInstances(())
 
     def find_changes(self, layers: Sequence[Layer]) -> None:
@@ -59,7 +60,7 @@ class InstanceNows:
                         lower, upper, *_ = kernel.extent
                         delays |= {lower, upper + 1}
         # a row makes a difference at once where it is read; 0 is no limit here, too
-        self._delays = sorted(delays - {0})
+        self.delays = sorted(delays - {0})
         self.forget_all()
 
     def find(self, points: Points) -> Readings:
@@ -104,7 +105,7 @@ class InstanceNows:
 
     def forget_all(self) -> None:
         """Return to the state before the first row."""
-        self._changed = native.ChangedInstances(self._delays)
+        self._changed = native.ChangedInstances(self.delays)
 
     def snapshot(self) -> bytes:
         """Return the state as bytes for `restore`."""

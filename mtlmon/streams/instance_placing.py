@@ -77,15 +77,6 @@ class InstancePlacer:
         return [family for family, _ in self._placed_families.values()]
 
     @property
-    def keys(self) -> list[tuple[Expression, ...]]:
-        """The expressions that tell instances apart, for each family."""
-        return [
-            one.keys
-            for (one, _), frame in self._declared.frames.items()
-            if frame in self._placed_families
-        ]
-
-    @property
     def ticks(self) -> list[InstanceTicks]:
         """The ticks of instances."""
         return list(self._instance_ticks.values())
@@ -118,14 +109,14 @@ class InstancePlacer:
             family, layer = self.family(self._declared.frame_of(lifetime, ROWS))
             if frame not in self._nows:
                 nows = self._nows[frame] = InstanceNows(frame, family)
-                family.ticks.append(nows)
+                family.nows.append(nows)
                 self._columns.layer(layer).tasks.append(InstanceNowsTask(nows))
             return family, layer
         if period != ROWS:
             family, layer = self.family(self._declared.frame_of(lifetime, ROWS))
             if frame not in self._instance_ticks:
                 ticks = InstanceTicks(frame, family, period)
-                family.ticks.append(ticks)
+                family.own_ticks.append(ticks)
                 self._instance_ticks[frame] = ticks
                 time = self._columns.time_column()
                 self._columns.layer(layer).tasks.append(InstanceTicksTask(ticks, time))

@@ -84,7 +84,8 @@ cdef class Instances:
     cdef Turn *turns          # those of the batch
     cdef size_t turn_count, turn_room
     cdef uint32_t marked_count
-    cdef int64_t age, silence
+    cdef int64_t age
+    cdef readonly int64_t silence
     cdef bint keeps_births
     cdef int64_t *births        # the times of first rows, by number; NULL if they do not matter
     cdef uint32_t oldest, marked_oldest     # no instance below it has its age to come

@@ -50,7 +50,7 @@ _KEY_KINDS = {"integer", "float", "boolean", "text", "time", "null"}
 _SHOWN_WIDTH = 60
 # Numbers of instances that have ended are taken back when there are more of them than living ones,
 # and than this.
-_MOST_ENDED = 16_384
+MOST_ENDED = 16_384
 _LEAST, _GREATEST = -(2.0**63), 2.0**63
 
 
@@ -98,7 +98,8 @@ class Family:
         kernels: the kernels of values of single instances.
         aggregates: the aggregates over all instances.
         kinds_over: the kind of the values of each of them.
-        ticks: the ticks of the instances, and where their windows are read.
+        own_ticks: the ticks of the instances.
+        nows: where their windows are read.
         numbers: for the present batch, the number of each row's instance.
 
     Raises:
@@ -123,13 +124,19 @@ class Family:
         self.kernels: list[Kernel] = []
         self.aggregates: list[native.Over] = []
         self.kinds_over: list[Kind] = []
-        self.ticks: list[InstanceTicks | InstanceNows] = []
+        self.own_ticks: list[InstanceTicks] = []
+        self.nows: list[InstanceNows] = []
         self.numbers = np.empty(0, np.uint32)
         is_text = [key.kind.name == "text" for key in keys]
         self.table = native.Instances(is_text, lifetime.age, lifetime.silence)
         self._start = start
         self._ends = ends
         self._texts = texts
+
+    @property
+    def ticks(self) -> list[InstanceTicks | InstanceNows]:
+        """All time-points of the instances but their rows."""
+        return [*self.own_ticks, *self.nows]
 
     def run(
         self, columns: dict[str, pa.Array], points: Points, ending: MachineTask | None
@@ -195,7 +202,7 @@ class Family:
         for ticks in self.ticks:
             ticks.begin()
         ended = self.table.count - self.table.living
-        if ended > max(_MOST_ENDED, self.table.living):
+        if ended > max(MOST_ENDED, self.table.living):
             self.compact()
 
     def undo(self) -> None:
@@ -228,6 +235,11 @@ class Family:
         """The number of bytes that are held, without those of the kernels."""
         found = self.table.held_bytes + sum(one.held_bytes for one in self.aggregates)
         return found + sum(ticks.held_bytes for ticks in self.ticks)
+
+    @property
+    def own_keys(self) -> list[tuple[Expression, KeyColumn]]:
+        """The expressions that tell instances apart, with their columns."""
+        return list(zip(self.lifetime.keys, self.keys, strict=True))
 
     @property
     def part_count(self) -> int:

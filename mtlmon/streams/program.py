@@ -10,7 +10,6 @@ import pyarrow as pa
 
 from mtlmon.errors import RowError, SnapshotError, TickError
 from mtlmon.policy.predicates.environment import NOTHING, Environment
-from mtlmon.policy.predicates.expression import Expression
 from mtlmon.policy.predicates.predicate import Predicate
 from mtlmon.policy.predicates.time_points import ROWS, Changes, Waiting
 from mtlmon.streams.builder import Builder
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from mtlmon.streams.declarations import Stream
     from mtlmon.streams.delays import Obstacle
     from mtlmon.streams.instance_ticks import InstanceTicks
+    from mtlmon.streams.instances import Family
     from mtlmon.streams.layer import Columns
     from mtlmon.streams.ticking import Ticks
 
@@ -48,7 +48,7 @@ _DUE = "due ticks"
 # Numbers, as kinds of values there; integers can count time.
 _INTEGERS = "integer "
 _FLOATS = "float 0"
-_MAGIC = b"MTLMON-STREAMS-5"
+_MAGIC = b"MTLMON-STREAMS-6"
 _MAGIC_OF_ANY_VERSION = b"MTLMON-STREAMS-"
 _DIGEST_BYTES = 8
 # With so many texts, those that no state has are looked for first.
@@ -183,7 +183,6 @@ class StreamProgram:
         self._kernels = [
             kernel for layer in self._layers for task in layer.tasks for kernel in task.kernels
         ]
-        self._instances = builder.instances
         of_instances = {id(kernel) for family in self._families for kernel in family.kernels}
         # Those to whose state the numbers of traces matter.
         self._of_traces = [kernel for kernel in self._kernels if id(kernel) not in of_instances]
@@ -725,9 +724,9 @@ class StreamProgram:
         return self._instance_ticks
 
     @property
-    def instances(self) -> list[tuple[Expression, ...]]:
-        """The expressions that tell instances apart, for each set of instances."""
-        return self._instances
+    def families(self) -> list[Family]:
+        """The instances of streams with `per`."""
+        return self._families
 
     def _fit(self, written: bytes) -> bool:
         """Whether values of the kinds in a snapshot can be kept here; nulls are no values."""

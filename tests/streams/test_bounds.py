@@ -27,6 +27,7 @@ from tests.doors import (
 )
 from tests.doors import streams_bounds as bounds_module
 from tests.doors import streams_cells as cells
+from tests.doors import streams_instances as instances_module
 from tests.doors import streams_native as native
 from tests.streams.programs import (
     SCHEMA,
@@ -39,7 +40,11 @@ from tests.streams.programs import (
     rows,
     ticking_programs,
 )
+from tests.streams.test_instance_ticks import files as files_of_ticks
 from tests.streams.test_kernels import AGGREGATES, kernel_of
+from tests.streams.test_templates import SCHEMA as SCHEMA_OF_INSTANCES
+from tests.streams.test_templates import File, files
+from tests.streams.test_templates import rows as rows_of_instances
 
 Rows = list[tuple[int, int]]
 """The time-stamps and traces of rows."""
@@ -195,9 +200,27 @@ def total_bound(program: StreamProgram, log: list[Row]) -> int | None:
     ]
     load = Load(assumptions, "s", has_keys=True)
     has_ticks = bool(program.periods)
-    found = [
-        kept_by(kernel, load, "s", period, has_ticks=has_ticks)
-        for kernel, period in program.kernels
+    family_of = {id(kernel): one for one in program.families for kernel in one.kernels}
+    periods = {ticks.frame: ticks.period for ticks in program.instance_ticks}
+    found = []
+    for kernel, period in program.kernels:
+        family = family_of.get(id(kernel))
+        if family is None:
+            found.append(kept_by(kernel, load, "s", period, has_ticks=has_ticks))
+            continue
+        found.append(
+            kept_by(
+                kernel,
+                load.of_instances(family),
+                "s",
+                periods.get(period, 0),
+                has_ticks=has_ticks,
+                of_instances=bounds_module.instances_of(family, load),
+            )
+        )
+    found += [
+        bounds_module.kept_instances(family, load, "s", 1 << 16, has_ticks=has_ticks)
+        for family in program.families
     ]
     if any(kept.total is None for kept in found):
         assert all(kept.reason for kept in found if kept.total is None)
@@ -232,6 +255,71 @@ def test_programs_hold_no_more_than_their_bound(
             if bound is not None:
                 # the table of texts that no kernel keeps, and the traces
                 assert program.held_bytes <= bound + EMPTY_TEXTS
+
+
+@given(
+    st.one_of(files(), files(has_ticks=True), files_of_ticks()), rows_of_instances(60), st.data()
+)
+def test_instances_hold_no_more_than_their_bound(
+    file: File, log: list[Row], data: st.DataObject
+) -> None:
+    size = data.draw(st.integers(1, 8))
+    with pytest.MonkeyPatch.context() as patch:
+        program = file.program()
+        patch.setattr(bounds_module, "LARGEST_BATCH", size * (1 + 18 * bool(program.periods)))
+        patch.setattr(bounds_module, "MOST_ENDED", 4)
+        patch.setattr(instances_module, "MOST_ENDED", 4)
+        bound = total_bound(program, log)
+        for first in range(0, len(log), size):
+            part = log[first : first + size]
+            evaluated(program, part, SCHEMA_OF_INSTANCES, periods=file.periods, ticks=[])
+            if bound is not None:
+                assert program.held_bytes <= bound + EMPTY_TEXTS
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "stream n = count[0,99]() per k\nstream w = max(n over n)",
+        "stream n = n.last(or: 0) + 1 per k until silence() > 99\nstream w = sum(n over n)",
+        "stream n = n.last(or: 0) + 1 per k until age() > 99 or n > 2",
+    ],
+)
+def test_bounds_of_many_instances_are_close(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds_module, "LARGEST_BATCH", 500)
+    monkeypatch.setattr(bounds_module, "MOST_ENDED", 16)
+    monkeypatch.setattr(instances_module, "MOST_ENDED", 16)
+    program = File(text).program()
+    cells = dict.fromkeys(SCHEMA_OF_INSTANCES.names)
+    log: list[Row] = [(place // 20, 0, {**cells, "k": place // 3}) for place in range(20_000)]
+    load = Load([Assumption("rate", 20, "s")], "s", has_keys=False)
+    (family,) = program.families
+    bound = bounds_module.kept_instances(family, load, "s", 1 << 16, has_ticks=False).total
+    assert bound is not None
+    most = 0
+    for first in range(0, len(log), 500):
+        evaluated(program, log[first : first + 500], SCHEMA_OF_INSTANCES)
+        most = max(most, family.held_bytes)
+    assert most <= bound <= 50 * most
+
+
+def test_what_limits_instances() -> None:
+    rate = Assumption("rate", 10, "s")
+
+    def living(clauses: str, value: str = "i.last()") -> int | None:
+        program = File(f"stream x = {value} {clauses}").program()
+        (family,) = program.families
+        return Load([rate], "s", has_keys=False).living(family)
+
+    assert living("per k") is None
+    assert living("per k until row.b") is None
+    assert living("per k until silence() > 9") == 110
+    assert living("per k until age() >= 4 or silence() > 9") == 50
+    assert living("per row.b") == 2
+    assert living("per k % 4, row.b") == 14
+    assert living("per if row.b then 1 else 2") == 2
+    # it is forgotten when the window has emptied
+    assert living("per k", "count[0,9]()") == 110
 
 
 def test_ticks_without_rows_do_not_pile_up() -> None:
@@ -327,16 +415,24 @@ def test_texts_are_counted() -> None:
     assert total > 100_000
 
 
-def test_nothing_limits_instances() -> None:
-    text = (
-        "assume rate <= 9/s\nunit s\nstream n = count[0,5s]() per x\ntrigger t: any(n > 1 over n)"
-    )
+@pytest.mark.parametrize(
+    ("stream", "has_limit"),
+    [
+        ("count[0,5s]() per x", True),
+        ("n.last(or: 0) + 1 per x until silence() > 1h", True),
+        ("n.last(or: 0) + 1 per x", False),
+        ("count[0,5s]() per x from x > 3", False),
+    ],
+)
+def test_what_limits_instances_has_bounds(stream: str, has_limit: bool) -> None:
+    text = f"assume rate <= 9/s\nunit s\nstream n = {stream}\ntrigger t: any(n > 1 over n)"
     schema = pa.schema([("ts", pa.int64()), ("x", pa.int64())])
     bounds = bounds_of(parse_policies(text), schema)
     found = [kept for bound in bounds.bounds if bound.name == "n" for kept in bound.kept]
-    assert [kept.expression for kept in found] == ["count[0,5]()", "per x"]
-    assert {kept.reason for kept in found} == {"nothing limits the instances of a stream with per"}
-    assert bounds.total is None
+    assert found[-1].expression == "per x"
+    assert (bounds.total is not None) is has_limit
+    for kept in found:
+        assert ("nothing limits the instances" in kept.reason) is not has_limit
 
 
 @pytest.mark.parametrize(

@@ -463,7 +463,7 @@ def test_instances_that_ended_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> 
     wanted = evaluated(file.program(), log, SCHEMA)
     reference_program = file.reference()
     compare(wanted[:120], [reference_program.row(*row) for row in log[:120]], file)
-    monkeypatch.setattr(instances_module, "_MOST_ENDED", 4)
+    monkeypatch.setattr(instances_module, "MOST_ENDED", 4)
     monkeypatch.setattr(program_module, "_MANY_TEXTS", 10)
     forgetting = file.program()
     found = []
