@@ -100,6 +100,11 @@ cdef class QueueNetwork:
         self, uint32_t words, Network *network, History *history, uint64_t time_stamp
     ) except -1 nogil
     cdef int _close_block(self, uint32_t words, Network *network) except -1 nogil
+    cdef uint64_t _asked(self, uint32_t words, const Network *network) noexcept nogil
+    cdef uint64_t _keep_functions(
+        self, uint32_t words, Network *network, int64_t position, const BlockState *state,
+        const uint64_t *functions, uint64_t asked
+    ) noexcept nogil
     cdef int _open_block(
         self, uint32_t words, Network *network, uint64_t time_stamp
     ) except -1 nogil

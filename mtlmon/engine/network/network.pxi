@@ -590,10 +590,15 @@ cdef class QueueNetwork:
         Returns whether there was a step. `history` may be NULL for CLOSED_SILENCE.
         """
         cdef TimeBlock *block = &network.blocks[position]
-        cdef const BlockStep *step = self.closed.find_step(block.state, code)
+        cdef const BlockStep *step
         cdef uint64_t missing
         cdef uint32_t left, right, left_true, right_true, variable
-        if step == NULL:
+        cdef uint32_t number = self.closed.successors[
+            <size_t> block.state * self.closed.codes + code
+        ]
+        if number:
+            step = &self.closed.steps[number - 1]
+        else:
             step = self._new_closed_step(words, block.state, code)
             if step == NULL:
                 self._write_out(words, network, position)
@@ -782,25 +787,24 @@ cdef class QueueNetwork:
     ) except -1 nogil:
         """Close the last block, and the windows that are over before a time-stamp."""
         cdef const Operator *temporal
-        cdef const Operator *waiting = self.waiting
-        cdef uint32_t variable, k
+        cdef uint64_t futures = self.untils
         network.now = time_stamp
         if network.is_open:
             self._close_block(words, network)
-        for variable in range(self.variable_count):
-            temporal = &waiting[variable]
-            k = temporal.number
-            if temporal.operation == OP_UNTIL:
-                if has_sets(temporal):
-                    until_time(network, temporal, k)
-                else:
-                    leading_time(network, temporal, k)
-            elif (
-                temporal.operation == OP_NEXT and network.count > network.first
-                and self._is_unknown(words, network, temporal, network.count - 1)
-                and window_end(network, temporal, network.count - 1) < time_stamp
-            ):
-                push(network, network.count - 1, k, WORTH_FALSE)
+        while futures:
+            temporal = &self.waiting[lowest_bit(futures)]
+            futures &= futures - 1
+            if has_sets(temporal):
+                until_time(network, temporal, temporal.number)
+            else:
+                leading_time(network, temporal, temporal.number)
+        if self.nexts and network.count > network.first:
+            futures = self.nexts & network.blocks[network.count - 1].unknown
+            while futures:
+                temporal = &self.waiting[lowest_bit(futures)]
+                futures &= futures - 1
+                if window_end(network, temporal, network.count - 1) < time_stamp:
+                    push(network, network.count - 1, temporal.number, WORTH_FALSE)
         if network.decision_count or network.stale_count:
             return self._settle(words, network, history)
         return 0
@@ -839,35 +843,17 @@ cdef class QueueNetwork:
         self._find_closed(words, network, position, state, functions)
         if block.state == NO_STATE and network.state != NO_STATE and not network.is_unfolded:
             self._unfold_classes(words, network)
-        unknown = state.unknown
-        users = self.users
-        while users:
-            variable = lowest_bit(users)
+        asked = self._asked(words, network)
+        users = self.users & ~asked
+        while users and block.state != NO_STATE:
+            self._silence(words, network, position, &waiting[lowest_bit(users)])
             users &= users - 1
-            temporal = &waiting[variable]
-            k = temporal.number
-            if not self._is_asked(words, network, temporal):
-                self._silence(words, network, position, temporal)
-                continue
-            asked |= <uint64_t> 1 << variable
-            if temporal.left_slot != NO_FUNCTION:
-                unknown |= state.supports[temporal.left_slot]
-                if block.state == NO_STATE:
-                    copy_function(
-                        self._function(words, network, position, temporal.left_slot),
-                        self._present(words, functions, k, LEFT),
-                        self._slot_words(words, temporal.left_slot)
-                    )
-            if temporal.right_slot != NO_FUNCTION:
-                unknown |= state.supports[temporal.right_slot]
-                if block.state == NO_STATE:
-                    copy_function(
-                        self._function(words, network, position, temporal.right_slot),
-                        self._present(words, functions, k, RIGHT),
-                        self._slot_words(words, temporal.right_slot)
-                    )
         if block.state != NO_STATE:
             unknown = self.closed.states[block.state].unknown
+        else:
+            unknown = state.unknown | self._keep_functions(
+                words, network, position, state, functions, asked
+            )
         unknown &= candidates
         missing = block.unknown & ~unknown
         block.unknown = unknown
@@ -894,6 +880,53 @@ cdef class QueueNetwork:
             self._emit_past(words, network, position, lowest_bit(users), state)
             users &= users - 1
         return 0
+
+    cdef uint64_t _asked(self, uint32_t words, const Network *network) noexcept nogil:
+        """The operators to which it can matter what their operands do in the last block."""
+        cdef uint64_t asked = self.users
+        cdef uint64_t users = asked & self.plan.futures
+        while users:
+            if not self._is_asked(words, network, &self.waiting[lowest_bit(users)]):
+                asked &= ~(users & (0 - users))
+            users &= users - 1
+        return asked
+
+    cdef uint64_t _keep_functions(
+        self, uint32_t words, Network *network, int64_t position, const BlockState *state,
+        const uint64_t *functions, uint64_t asked
+    ) noexcept nogil:
+        """Keep what operands do in a block that is closed without a state, where that is asked for.
+
+        Returns the variables that it depends on.
+        """
+        cdef const Operator *temporal
+        cdef uint64_t users = self.users
+        cdef uint64_t unknown = 0
+        cdef uint32_t variable
+        while users:
+            variable = lowest_bit(users)
+            users &= users - 1
+            temporal = &self.waiting[variable]
+            if not asked >> variable & 1:
+                self._say_nothing(
+                    words, network.functions + <size_t> position * self.plan.block_words, temporal
+                )
+                continue
+            if temporal.left_slot != NO_FUNCTION:
+                unknown |= state.supports[temporal.left_slot]
+                copy_function(
+                    self._function(words, network, position, temporal.left_slot),
+                    self._present(words, functions, temporal.number, LEFT),
+                    self._slot_words(words, temporal.left_slot)
+                )
+            if temporal.right_slot != NO_FUNCTION:
+                unknown |= state.supports[temporal.right_slot]
+                copy_function(
+                    self._function(words, network, position, temporal.right_slot),
+                    self._present(words, functions, temporal.number, RIGHT),
+                    self._slot_words(words, temporal.right_slot)
+                )
+        return unknown
 
     cdef void _gather(self, uint32_t words, Network *network) noexcept nogil:
         """Describe the last block, which has no state."""
@@ -1623,7 +1656,7 @@ cdef class QueueNetwork:
 
     cdef int _tidy(self, uint32_t words, Network *network) except -1 nogil:
         """Forget what no anchor can ask for any more."""
-        cdef uint32_t variable, k
+        cdef uint32_t variable, number, k
         cdef const Operator *temporal
         cdef Queue *queue
         cdef int64_t closed = network.count - network.is_open
@@ -1667,7 +1700,11 @@ cdef class QueueNetwork:
                         ) + 1
                     )
                 while queue.settled < end:
-                    self._drop(words, network, queue.settled, k)
+                    number = network.blocks[queue.settled].state
+                    if number == NO_STATE or not (
+                        self.closed.states[number].silent >> variable & 1
+                    ):
+                        self._drop(words, network, queue.settled, k)
                     queue.settled += 1
             is_changed = (
                 is_open and network.blocks[network.count - 1].unknown

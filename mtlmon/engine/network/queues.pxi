@@ -146,6 +146,16 @@ cdef inline uint64_t window_end(
     return end_of_window(network.blocks[anchor].time_stamp, temporal.upper)
 
 
+cdef inline uint64_t first_with_window(
+    const Network *network, const Operator *temporal
+) noexcept nogil:
+    """The least time-stamp whose window is not over."""
+    if network.now > MAX_TIME_STAMP():
+        # Nothing follows: all windows are over that have an end.
+        return 0 if temporal.upper == UNBOUNDED() else UINT64_MAX
+    return network.now - temporal.upper if network.now > temporal.upper else 0
+
+
 cdef inline int64_t last_anchor_before(
     const Network *network, const Operator *temporal, int64_t position
 ) noexcept nogil:
@@ -323,9 +333,9 @@ cdef void until_time(Network *network, const Operator *temporal, uint32_t number
     cdef int64_t count = network.count
     cdef int64_t anchor = max(queue.open, network.first)
     cdef int64_t candidate
-    cdef uint64_t now = network.now
+    cdef uint64_t least = first_with_window(network, temporal)
     queue.open = anchor
-    while queue.open < count and window_end(network, temporal, queue.open) < now:
+    while queue.open < count and network.blocks[queue.open].time_stamp < least:
         anchor = queue.open
         queue.open += 1
         if has_bit(&queue.sets[UNDECIDED], anchor):
@@ -357,8 +367,9 @@ cdef inline void leading_time(
 ) noexcept nogil:
     """Close the windows that are over."""
     cdef Queue *queue = &network.queues[number]
+    cdef uint64_t least = first_with_window(network, temporal)
     queue.open = max(queue.open, network.first)
-    while queue.open < network.count and window_end(network, temporal, queue.open) < network.now:
+    while queue.open < network.count and network.blocks[queue.open].time_stamp < least:
         if network.blocks[queue.open].unknown >> temporal.variable & 1:
             push(network, queue.open, number, WORTH_FALSE)
         queue.open += 1
