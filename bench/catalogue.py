@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from bench import measures
+from bench.beside import RATES as BESIDE_RATES
+from bench.beside import beside
 from bench.clocks import clocks
 from bench.contenders import CEILING, MODES
 from bench.corrections import corrections
@@ -85,6 +87,19 @@ MEASURES = {
     ),
     "constants": Measure(
         measures.constants, "time per event against the constants, 1 to 10^7", _SMALLER
+    ),
+    "beside": Measure(
+        beside,
+        "flat formulas, irregular clocks and deep nests, beside a monitor given as a peer",
+        replace(
+            _SMALLER,
+            workloads=(*_F_FORMULAS, "n1"),
+            contenders=("local",),
+            rates=BESIDE_RATES,
+            events=1_000_000,
+            repeats=5,
+            limit=60,
+        ),
     ),
     "size": Measure(measures.size, "time per event against the formula's size", _SMALLER),
     "nesting": Measure(

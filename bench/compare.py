@@ -82,7 +82,7 @@ class Comparison:
 
     def _rows_of(self, case: Case) -> list[Row]:
         path = case.log.path()
-        able = {who.name: who for who in self.contenders if self._is_able(who, case)}
+        able = {who.name: who for who in self.contenders if self.is_able(who, case)}
         runs = in_turn(
             {name: who.command(case.formula, path) for name, who in able.items()},
             self.repeats,
@@ -138,7 +138,7 @@ class Comparison:
             "stopped after": found.events,
         }
 
-    def _is_able(self, who: Contender, case: Case) -> bool:
+    def is_able(self, who: Contender, case: Case) -> bool:
         """Whether the contender can monitor the formula; it must then say what mtlmon says."""
         reason = reason_against(who, case.formula, case.log)
         if reason is None:

@@ -11,6 +11,8 @@ from mtlmon.syntax.interval import Interval
 from mtlmon.syntax.traversal import postorder
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mtlmon import Formula
     from mtlmon.syntax.operators import Operator
 
@@ -95,18 +97,36 @@ def _nest(depth: int, operators: tuple[Operator, ...]) -> Formula:
 
 def scaled(formula: Formula, factor: int) -> Formula:
     """The formula with all bounds so many times as large."""
+
+    def remade(node: Formula, operands: list[Formula]) -> Formula:
+        bounds = node.interval
+        if bounds is None:
+            return make(node.operator, *operands)
+        upper = None if bounds.upper is None else bounds.upper * factor
+        return make(node.operator, *operands, interval=Interval(bounds.lower * factor, upper))
+
+    return _remade(formula, remade)
+
+
+def without_implications(formula: Formula) -> Formula:
+    """The formula with `NOT a OR b` for each `a IMPLIES b`."""
+
+    def remade(node: Formula, operands: list[Formula]) -> Formula:
+        if node.operator is ops.IMPLIES:
+            return make(ops.OR, make(ops.NOT, operands[0]), operands[1])
+        if node.interval is None:
+            return make(node.operator, *operands)
+        return make(node.operator, *operands, interval=node.interval)
+
+    return _remade(formula, remade)
+
+
+def _remade(formula: Formula, remade: Callable[[Formula, list[Formula]], Formula]) -> Formula:
+    """The formula with each operator replaced, operands first."""
     made: dict[int, Formula] = {}
     for node in postorder(formula):
         operands = [made[id(operand)] for operand in node.operands]
-        bounds = node.interval
-        if not operands:
-            made[id(node)] = node
-        elif bounds is None:
-            made[id(node)] = make(node.operator, *operands)
-        else:
-            upper = None if bounds.upper is None else bounds.upper * factor
-            interval = Interval(bounds.lower * factor, upper)
-            made[id(node)] = make(node.operator, *operands, interval=interval)
+        made[id(node)] = remade(node, operands) if operands else node
     return made[id(formula)]
 
 

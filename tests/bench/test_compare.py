@@ -12,11 +12,12 @@ import pytest
 
 from bench import ROOT, commands, pace
 from bench import policies as bench_policies
+from bench.beside import beside
 from bench.catalogue import MEASURES
 from bench.clocks import SHARE, clocks, with_shares
 from bench.commands import BenchmarkError, TookTooLong
 from bench.compare import Case, Comparison
-from bench.contenders import CONTENDERS, Mtlmon, binary, contender
+from bench.contenders import CONTENDERS, Mtlmon, binary, contender, script
 from bench.families import FAMILIES
 from bench.formulas import nested
 from bench.keyed import KEYS, keyed, table
@@ -198,6 +199,26 @@ def test_clocks() -> None:
         (clock, name) for clock in ("equal", "uniform", "exponential") for name in ("f0", "f1")
     ]
     assert all(SHARE in row for row in rows)
+
+
+@pytest.mark.dear("benchmarks")
+def test_beside_a_peer() -> None:
+    settings = replace(
+        MEASURES["beside"].defaults,
+        workloads=("f3",),
+        rates=(1000,),
+        events=300,
+        repeats=1,
+        peers=(binary(f"other={script()} {{formula}} {{log}}"),),
+    )
+    rows = beside(settings)["rows"]
+    assert [(row["formula"], row["rate"], row["clock"]) for row in rows[:4]] == [
+        ("f3", 1000, "equal"),
+        *(("f3 × 100", 1, clock) for clock in ("equal", "uniform", "exponential")),
+    ]
+    for row in rows:
+        assert float(row["other by local"]) == float(row["other s"]) / float(row["local s"])
+        assert ("by equal clock" in row) == (row["clock"] != "equal")
 
 
 @pytest.mark.dear("benchmarks")

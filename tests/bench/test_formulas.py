@@ -19,6 +19,7 @@ from bench.formulas import (
     scaled,
     temporal_depth,
     until_nest,
+    without_implications,
 )
 from bench.piles import PILES, RULES
 from bench.translate import UntranslatableError, to_reelay, to_rtamt
@@ -52,6 +53,12 @@ def test_nests() -> None:
     assert until_nest(2) == parse("(NOT p) UNTIL[3,10] ((NOT p) UNTIL[3,10] q)")
     for nest in (alternation, mixed_nest, until_nest):
         assert temporal_depth(nest(8)) == 8
+
+
+def test_without_implications() -> None:
+    formula = parse("ALWAYS[0,4] (p IMPLIES ((ONCE[1,7] q) IMPLIES r))")
+    expected = parse("ALWAYS[0,4] ((NOT p) OR ((NOT ONCE[1,7] q) OR r))")
+    assert without_implications(formula) == expected
 
 
 def test_scaled() -> None:
