@@ -461,7 +461,7 @@ if TYPE_CHECKING:
     from mtlmon.tables.formats.schemas import read_line_schema, read_schema
     from mtlmon.tables.formats.xes import XesRows
     from mtlmon.tables.given_options import OF_EVENTS, OF_ROWS
-    from mtlmon.tables.json_rows import JsonRowsOutput
+    from mtlmon.tables.json_rows import JsonRowsOutput, json_lines
     from mtlmon.tables.looking_up import relations_with_columns
     from mtlmon.tables.native import RowSyntax, TimeFormat, count_line_feeds, object_rows
     from mtlmon.tables.outputs import CsvOutput, ParquetOutput, row_output
