@@ -35,11 +35,13 @@ class Arrived(NamedTuple):
         rows: those that count from now on, in the order of time; None if none has ever come.
         removed: the names of earlier ones that were taken back.
         bound: below this time, no row comes or goes any more.
+        now: the largest time so far of rows that do not wait.
     """
 
     rows: Rows | None
     removed: Names
     bound: int
+    now: int
 
 
 class ArrivedRows:
@@ -53,6 +55,7 @@ class ArrivedRows:
 
     def __init__(self, *, lateness: int, wait: int, equality: bool) -> None:
         self._leader = LeadingHistory(lateness=lateness, wait=wait, equality=equality)
+        self._wait = wait
         self._pool = RowPool()
 
     @property
@@ -97,9 +100,9 @@ class ArrivedRows:
         return self._arrived(self._leader.ended(end_time))
 
     def _arrived(self, found: Found) -> Arrived:
-        bound = self._leader.admits_from() or 0
+        bound, now = self._leader.admits_from() or 0, (self._leader.now() or 0) - self._wait
         if not self._pool.count and not any(len(one.withdrawn) for one, _ in found):
-            return Arrived(None, NO_NAMES, bound)
+            return Arrived(None, NO_NAMES, bound, now)
         placed = np.concatenate([one.placed for one, _ in found])
         withdrawn = np.concatenate([one.withdrawn for one, _ in found])
         rows, _ = self._pool.take(placed)
@@ -115,7 +118,7 @@ class ArrivedRows:
         if order is not None:
             rows = rows.taken(order)
         names = Names(withdrawn["time_stamp"], withdrawn["trace"], withdrawn["offset"])
-        return Arrived(rows, names, bound)
+        return Arrived(rows, names, bound, now)
 
     @property
     def byte_count(self) -> int:

@@ -76,6 +76,9 @@ class Revision(NamedTuple):
 class Revisions:
     """Tells the answer to all rows so far, and how it changes.
 
+    It has the records that have begun. Those that would begin later, as rows leave a window, are
+    not told before: with each row, most of them would change.
+
     Args:
         query: evaluates the rows below the bound, and goes on from there.
     """
@@ -85,15 +88,18 @@ class Revisions:
         self._rows: Rows | None = None
         # what was told and can change
         self._told: Records | None = None
-        self.bound = FIRST
+        self.bound = self.now = FIRST
 
-    def update(self, new: Rows | None, removed: Names, bound: int) -> Revision | None:
+    def update(
+        self, new: Rows | None, removed: Names, bound: int, now: int = NO_END
+    ) -> Revision | None:
         """Take in rows, and take back others.
 
         Args:
             new: rows that come; None if none has ever come.
             removed: the names of those that go.
             bound: below this time, no row comes or goes any more; it does not decrease.
+            now: the time that it is; at the end of the log, all records have begun.
 
         Returns:
             What has changed; None if no row has ever come.
@@ -106,21 +112,22 @@ class Revisions:
             return None
         rows = joined(parts)
         rows = without(rows.taken(np.argsort(rows.time_stamps, kind="stable")), removed)
-        self.bound = max(self.bound, bound)
+        self.bound, self.now = max(self.bound, bound), max(self.now, now)
         count = int(np.searchsorted(rows.time_stamps, self.bound))
         final = self._query.settle(rows.between(0, count), self.bound)
         self._rows = rows.between(count, len(rows.time_stamps))
         before, self._told = self._told, self._to_end()
-        now = all_of([final, self._told], final.schema)
-        return _difference(typed(before, now.schema) if before is not None else None, now)
+        records = all_of([final, self._told], final.schema)
+        return _difference(None if before is None else typed(before, records.schema), records)
 
     def _to_end(self) -> Records:
-        """What the relation has behind the bound if no more rows come."""
+        """What the relation has behind the bound if no more rows come, and has begun."""
         state = self._query.state
         try:
-            return self._query.settle(self._rows, NO_END)
+            found = self._query.settle(self._rows, NO_END)
         finally:
             self._query.resume(state)
+        return found.kept(found.starts <= self.now)
 
     @property
     def byte_count(self) -> int:
@@ -130,8 +137,8 @@ class Revisions:
 
     def snapshot(self) -> bytes:
         """Return what it remembers beside the query as bytes, for `restore`."""
-        bound = self.bound.to_bytes(8, "little", signed=True)
-        return joined_parts([bound, *([] if self._rows is None else [rows_as_bytes(self._rows)])])
+        times = (one.to_bytes(8, "little", signed=True) for one in (self.bound, self.now))
+        return joined_parts([*times, *([] if self._rows is None else [rows_as_bytes(self._rows)])])
 
     def restore(self, snapshot: bytes) -> None:
         """Go on from a snapshot, with a query that has been restored.
@@ -139,8 +146,8 @@ class Revisions:
         Raises:
             SnapshotError, ValueError: the bytes are damaged.
         """
-        bound, *rows = split_parts(snapshot)
-        self.bound = int.from_bytes(bound, "little", signed=True)
+        bound, now, *rows = split_parts(snapshot)
+        self.bound, self.now = (int.from_bytes(one, "little", signed=True) for one in (bound, now))
         for one in rows:
             self._rows = rows_of_bytes(one, 0)
             self._told = self._to_end()

@@ -341,7 +341,8 @@ class QueryWork(EventWork):
             if self.query.is_known:
                 self.output.put(self.query.settle(found.rows, bound))
             return
-        revision = self.revisions.update(found.rows, found.removed, bound)
+        now = NO_END if is_end else found.now
+        revision = self.revisions.update(found.rows, found.removed, bound, now)
         assert isinstance(self.table, RevisionTable)
         self.table.final = bound if bound not in (0, NO_END) else self.table.final
         if revision is not None:
