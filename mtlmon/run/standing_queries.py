@@ -272,6 +272,13 @@ class QueryWork(EventWork):
 
     # ---- rows ------------------------------------------------------------------------------
 
+    def read(self) -> Iterator[None]:
+        """Take in the log up to a last row without a line feed; yield now and then."""
+        if self.late is not None:
+            # what an earlier run has written behind its checkpoint comes again
+            self.late.begin()
+        yield from super().read()
+
     def feed(self, batch: TextBatch | EventBatch) -> Iterator[None]:
         """Take in the rows of a batch."""
         taken = cast("EventBatch", batch)
@@ -458,7 +465,7 @@ class QueryWork(EventWork):
 
     def snapshot(self) -> bytes:
         """Return the state as bytes for `restore`."""
-        late = self.late.size if isinstance(self.late, LateFile) else 0
+        late = 0 if self.late is None else self.late.size
         told = None
         if isinstance(self.table, RevisionTable):
             told = [self.table.revision, self.table.final]
@@ -498,7 +505,7 @@ class QueryWork(EventWork):
                 raise damaged() from None
         if isinstance(self.table, RevisionTable):
             self.table.revision, self.table.final = told
-        if isinstance(self.late, LateFile):
+        if self.late is not None:
             self.late.resume(late)
         if header:
             self.source.late_header = header

@@ -175,6 +175,28 @@ def test_ends_are_moved(tmp_path: Path) -> None:
     assert [json.loads(line)["end"] for line in lines] == [20, 9]
 
 
+def test_refused_rows_survive_kills(rules: str, tmp_path: Path) -> None:
+    rows = late_rows(rows_of(8, 900), 15, 9)
+    late, checkpoint = tmp_path / "late.csv", tmp_path / "checkpoint"
+    whole, output = tmp_path / "whole.jsonl", tmp_path / "out.jsonl"
+    options = ["query", "--lateness", "5", "--late", str(late)]
+    wanted = mtlmon(*options, "-o", str(whole), rules, "recent", "-", log=text_of(rows))
+    refused = late.read_text()
+    assert len(refused.splitlines()) > 10
+    late.unlink()
+    arguments = [*options, "--resume", "--checkpoint", str(checkpoint)]
+    arguments += ["--checkpoint-every", "0.05s", "-o", str(output), rules, "recent", "-"]
+    text = text_of(rows).encode()
+    written = 0
+    for share in (0.3, 0.6):
+        cut = text.index(b"\n", int(share * len(text))) + 3
+        written = kill_after(arguments, text[:cut], checkpoint, written)
+    done = mtlmon(*arguments, log=text)
+    assert (done.status, done.errors) == (0, wanted.errors)
+    assert late.read_text() == refused
+    assert folded(output.read_text().splitlines()) == folded(whole.read_text().splitlines())
+
+
 CHAINS = """\
 ts,till,k,id,op,new
 5,20,b,2,-,12
