@@ -161,6 +161,9 @@ def subject_of(
     title = policy.name or ""
     if policy.text:
         title = f"{title}: {policy.text}" if title else policy.text
+    if policy.lasting is not None:
+        lasts = policy.lasting_text(file.unit or unit or default_unit)
+        title = f"{title}, {lasts}" if title else lasts
     return Subject(
         formula,
         file,

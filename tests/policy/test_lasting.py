@@ -15,6 +15,7 @@ import pyarrow as pa
 import mtlmon
 from mtlmon.errors import FormulaError
 from mtlmon.policy import load_policies, parse_policies
+from mtlmon.testing import assert_holds
 from tests.cli.process import mtlmon as command
 from tests.reference.lasting import lasting
 from tests.sampling import thinned
@@ -201,3 +202,12 @@ def test_what_people_read(tmp_path: Path) -> None:
     assert "policy p\nhosts answer\nviolated for 1m\n" in explained.errors
     assert "policy q\nviolated for 1m\nat " in explained.errors
     assert "60:0 violates NOT down(host)\n  host = a\n" in explained.errors
+
+
+def test_assertions_say_how_long() -> None:
+    rows = [{"ts": 0, "up": 0}, {"ts": 60, "up": 0}]
+    with pytest.raises(AssertionError, match="60:0 violates p, for 1m\n") as caught:
+        assert_holds(
+            parse_policies("unit s\npolicy p for 1m: up = 1"), pa.Table.from_pylist(rows), time="ts"
+        )
+    assert "up = 1 fails at every time-point up to 1m back" in str(caught.value)
