@@ -7,7 +7,6 @@ import re
 from mtlmon.policy.clauses import PolicyClauses
 from mtlmon.policy.declarations import CHECKED, FIND, FORMULA, POLICY, TRIGGER
 from mtlmon.policy.definitions import Clock, Policy
-from mtlmon.policy.lasting import lasting
 from mtlmon.syntax.lexer import comment_end, skip_blanks
 
 TYPE_CHECKING = False
@@ -106,6 +105,8 @@ class PolicyReader:
                 self._require_ordinary(written, declaration)
         formula = demanded = reader.lets.replaced(written)
         if clauses.lasting is not None:
+            from mtlmon.policy.lasting import lasting
+
             formula = lasting(demanded, clauses.lasting)
         message = None
         if message_span is not None:
