@@ -280,6 +280,9 @@ def kept_by(
     of_panes = None
     if length is not None and period != ROWS:
         of_trace = length // period + 1
+        if _has_panes(kernel) and kernel.pane > period:
+            # ticks of a faster stream, of which a pane keeps one
+            of_trace = min(of_trace, _rows_of_panes(kernel, length) or of_trace)
         most = None if load.traces is None else load.traces * of_trace
     elif length is not None:
         most, of_trace = load.rows(length), load.rows_of_trace(length)
@@ -505,9 +508,10 @@ def _words(kernel: Kernel, unit: str | None, period: int) -> str:
     length = _queue_length(kernel)
     if length is None:
         return one
-    if period != ROWS and is_value and upper < 0:
+    has_panes = _has_panes(kernel) and kernel.pane > period
+    if period != ROWS and is_value and upper < 0 and not has_panes:
         return _values(length // period + 2)
-    if period != ROWS:
+    if period != ROWS and not has_panes:
         found = _values(length // period + 1)
     elif length == 0:
         found = "rows of the present time-stamp"

@@ -163,6 +163,7 @@ class Kernel:
     def look_back(self, length: int) -> None:
         """Let an offset take the last value a length of time ago; it must have had no row."""
         self.extent = Extent(length, -1)
+        self.pane = 0
         self.native = native.Fold("last", self.argument.name == "float", length)
 
     def begin_sooner(self, length: int) -> None:
@@ -176,6 +177,7 @@ class Kernel:
         )
         self.native = self._kernel()
         self.counter = self._counter()
+        self.pane = 0
 
     def can_step_over_ticks(self, period: int) -> bool:
         """Whether a window of ticks of a period can do without some; see `step_over_ticks`."""

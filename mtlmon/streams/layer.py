@@ -103,7 +103,7 @@ class KernelTask:
     def repeat_ticks(self) -> None:
         """Let ticks that are left out repeat the values of those before; see `RepeatedTicks`."""
         (kernel,) = self.kernels
-        self._repeated = RepeatedTicks(kernel, self.argument_period)
+        self._repeated = RepeatedTicks(kernel, self.argument_period, self.period)
         self.kernels = self._repeated.kernels
 
     def run(self, columns: Columns, points: Points) -> None:
@@ -115,8 +115,6 @@ class KernelTask:
         if self._repeated is not None:
             (name,) = self.reads
             found = self._repeated.run(columns[self.argument_period][name], points)
-            if self.period != self.argument_period:
-                found = found.take(pa.array(points.common(self.argument_period, self.period)))
             columns[self.period][self._result] = found
             return
         (kernel,) = self.kernels

@@ -47,14 +47,16 @@ class RepeatedTicks:
     Args:
         kernel: the window.
         period: the period of the ticks that it looks at.
+        result_period: that of the ticks of the results, a multiple.
 
     Attributes:
         kernels: all kernels: the window, and what remembers the last tick of each trace.
     """
 
-    def __init__(self, kernel: Kernel, period: int) -> None:
+    def __init__(self, kernel: Kernel, period: int, result_period: int) -> None:
         self._window = kernel
         self._period = period
+        self._result_period = result_period
         delay = delay_of(kernel, period)
         last = Expression(ops.LAST, kernel.node.operands, Offset(1), kernel.node.span)
         self._value = kernel.beside(last, kernel.argument_kind)
@@ -73,7 +75,9 @@ class RepeatedTicks:
             self.kernels += self._earlier
 
     def run(self, values: pa.Array, points: Points) -> pa.Array:
-        """Compute the results at ticks from the values there."""
+        """Compute the results at ticks from the values at those that the window looks at."""
+        results = points.batch(self._result_period)
+        common = points.common(self._period, self._result_period)
         batch = points.batch(self._period)
         times, numbers = batch.times, batch.numbers_of_traces
         ticks = times // self._period
@@ -89,22 +93,25 @@ class RepeatedTicks:
         marks, _ = self._tick.run(batch, pa.array(2 * ticks + has_value))
         last = marks.fill_null(0).to_numpy()
         gaps = np.flatnonzero((last & 1 != 0) & (last >> 1 < ticks - 1))
-        if not len(gaps):
+        if not len(gaps) and results.count == batch.count:
             return self._window.run(batch, values)[0]
         times = np.concatenate([times[gaps] - self._period, times])
         order = np.argsort(times, kind="stable")
         if numbers is not None:
             numbers = np.concatenate([numbers[gaps], numbers])[order]
-        is_own = order >= len(gaps)
+        # PERF: panes merge only what comes between two results
+        is_wanted = np.zeros(len(order), np.bool_)
+        is_wanted[len(gaps) + common] = True
+        is_wanted = is_wanted[order]
         meeting = Meeting(
             native.Batch(times[order], numbers, len(order)),
             np.arange(len(order)),
-            np.flatnonzero(is_own),
-            is_own.astype(np.uint8),
+            np.flatnonzero(is_wanted),
+            is_wanted.astype(np.uint8),
         )
         repeated = before.take(pa.array(gaps)).cast(values.type)
         both = pa.concat_arrays([repeated, values]).take(pa.array(order))
-        return self._window.run(batch, both, meeting)[0]
+        return self._window.run(results, both, meeting)[0]
 
 
 def delay_of(kernel: Kernel, period: int) -> int:

@@ -391,9 +391,39 @@ def test_at_ticks_a_value_is_kept_for_each_of_them() -> None:
     ]
     assert [kept.words for kept in found if kept.expression.startswith(("a", "b"))] == [
         "1 value",
-        "11 values",
+        "1 value, panes of 10s in the last 10s",
     ]
     assert all(kept.total is not None for kept in found)
+
+
+@pytest.mark.parametrize("only_due", [False, True])
+def test_slower_ticks_keep_panes_of_faster_ones(
+    only_due: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """24 panes of an hour are enough for a day of ticks every second, read every hour."""
+    monkeypatch.setattr(bounds_module, "LARGEST_BATCH", 200)
+    windows = ["max[0,600](a)", "min[120,600](a)", "a.at(-600)", "last[60,300](a)"]
+    texts = Texts(
+        {"a": ("count[0,50](b)", None, 1)},
+        [(window, 60) for window in [*windows, *([] if only_due else ["avg[0,600](a)"])]],
+    )
+    program = texts.program(only_due=only_due)
+    load = Load([Assumption("rate", 1, "s")], "s", has_keys=False)
+    of_ticks = [(kernel, period) for kernel, period in program.kernels if period == 1]
+    kept = [kept_by(kernel, load, "s", period, has_ticks=True) for kernel, period in of_ticks]
+    of_panes = [one for one in kept if "panes of 60s" in one.words or "panes of 1m" in one.words]
+    # of windows that end earlier, ticks that rest keep every value
+    assert len(of_panes) == (2 if only_due else 5)
+    random = np.random.default_rng(5)
+    for first in range(0, 6000, 100):
+        rows = [
+            (first + place, 0, {**dict.fromkeys("ifs"), "b": bool(random.integers(2))})
+            for place in range(0, 100, 7)
+        ]
+        evaluated(program, rows, periods=texts.periods, ticks=[])
+        for (kernel, _), one in zip(of_ticks, kept, strict=True):
+            assert one.total is not None
+            assert sum(native.held_bytes for native in kernel.natives) <= one.total, kernel.node
 
 
 def test_without_assumptions_windows_have_no_bound() -> None:
