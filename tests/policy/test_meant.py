@@ -37,7 +37,7 @@ FORM = (
         ("key user.id\npolicy x: p", "write key `user.id`"),
         ("key host, user-id  # both\npolicy x: p", "write key host, `user-id`"),
         ("time event.at\npolicy x: p", 'write time "event.at"'),
-        ('trigger x: login(u) message "m"', "a trigger has no variables"),
+        ('trigger x: entered(u) message "m"', "a trigger has no variables"),
         ("trigger x: lenght(u) > 3", "did you mean length?"),
         ('trigger x: n ~ "a"', "a regular expression is matched by matches(n"),
         ("policy x: n > 3 message m", "policies and triggers have messages, in double quotes"),

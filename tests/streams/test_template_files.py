@@ -129,7 +129,7 @@ def table_of(rows: list[Row]) -> pa.Table:
 
 @pytest.mark.parametrize("size", [1, 23, 4000])
 def test_batches(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(instances_module, "_MOST_ENDED", 3)
+    monkeypatch.setattr(instances_module, "MOST_ENDED", 3)
     rows = make_rows(900 if size == 1 else 3000, 2)
     table = table_of(rows)
     reader = pa.RecordBatchReader.from_batches(table.schema, table.to_batches(max_chunksize=size))
@@ -185,7 +185,7 @@ policy all per none on every 10s: count(pace > 1 over pace) <= 3
 @pytest.mark.parametrize("text", [AT_TICKS, AT_TICKS.replace("stream seen", "# ", 1)])
 def test_batches_with_ticks(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where streams read themselves, every tick is computed, else the due ones."""
-    monkeypatch.setattr(instances_module, "_MOST_ENDED", 3)
+    monkeypatch.setattr(instances_module, "MOST_ENDED", 3)
     if "stream seen" not in text:
         text = text.replace("policy long:", "# ")
     table = table_of(make_rows(400, 2))
