@@ -301,7 +301,7 @@ def _keyword(found: re.Match[str]) -> str:
     """Return an option of the command as a keyword, with its value if a value follows it."""
     give, value = found["give"] or "", found["value"]
     word = found["word"].replace("-", "_")
-    kinds = _kinds()
+    kinds = {**_kinds(QueryOptions), **_kinds()}
     if word not in kinds and word not in _OF_COMMAND:
         # it is none of the options, such as the name of a file
         return found[0]
