@@ -13,6 +13,7 @@ from mtlmon.cli.terminal import TERMINAL, note
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.run.files import open_log, open_verdicts
 from mtlmon.run.host import Progress
+from mtlmon.run.option_values import time_stamp
 from mtlmon.run.pump import Pump, TextWork
 from mtlmon.run.report import plural, resolving_summary, table
 from mtlmon.run.running import finished, run_to_end
@@ -46,6 +47,7 @@ EPILOG = """\
 examples:
   mtlmon latest yesterday.changes
   tail -n +1 -f live.changes | mtlmon latest --final --resolve
+  mtlmon --lateness 5m --arrival rules.mtl events.csv | mtlmon latest --as-of 1700000000
   mtlmon query --lateness 5m rules.mtl sessions events.csv | mtlmon latest --format jsonl
 
 exit status: 0 no violation, 1 a violation, 2 an error in usage, changelog or writing
@@ -58,6 +60,7 @@ class Options(argparse.Namespace):
     changelog: str
     format: Literal["text", "jsonl", "csv"] | None
     final: bool
+    as_of: int | None
     resolve: bool
     verdicts: Literal["all", "false", "none"]
     max_memory: int | None
@@ -87,6 +90,7 @@ def latest(arguments: Sequence[str]) -> int:
         resolve=options.resolve,
         only_final=options.final,
         memory=MemoryLimit(options.max_memory, COMMAND),
+        as_of=options.as_of,
     )
     return finished(
         run_to_end(
@@ -118,6 +122,7 @@ def latest_records(
         path=source.name,
         format=format,
         only_final=options.final,
+        as_of=options.as_of,
         memory=MemoryLimit(options.max_memory, COMMAND),
     )
 
@@ -176,6 +181,13 @@ def add_options(parser: Parser) -> None:
         "--final",
         action="store_true",
         help="write only verdicts and records that no late event can change",
+    )
+    parser.add_argument(
+        "--as-of",
+        type=time_stamp,
+        metavar="T",
+        help="take in only the lines that were written when the log had come to time-stamp T, or "
+        "before: what was known then; the changelog is one of --arrival",
     )
     parser.add_argument(
         "--resolve",

@@ -175,6 +175,12 @@ def add_lateness_options(group: argparse._ActionsContainer, what: str, word: str
         help="what to do about the rows that --lateness admits: wait for them, so that nothing "
         f"changes (strong), correct {word} (middle, the default), or leave late rows out (weak)",
     )
+    group.add_argument(
+        "--arrival",
+        action="store_true",
+        help="with --lateness: say of each change how far the log had come when it was told, for "
+        "mtlmon latest --as-of T; rows are then taken in one after the other",
+    )
 
 
 def add_correction_options(group: argparse._ActionsContainer) -> None:

@@ -65,6 +65,7 @@ time-point, in order of time.
 
   CHANGELOG            what mtlmon --lateness writes (default: standard input)
   --final              write only verdicts that no late event can change
+  --as-of T            what was known at time T, of a changelog of --arrival
   --resolve            write Boolean verdicts instead of equivalences
   --verdicts {all,false,none}
                        which verdicts to write (default: all)

@@ -638,6 +638,7 @@ example("mtlmon.check", lambda **o: ran(NAMED, **o), {"event": "what"})(time_poi
 example("mtlmon.check", lambda **o: ran(NAMED, **o), {"event": "what"})(max_rows=0, slices=0)
 example("mtlmon.check", ran, {"explain": True})(explain_limit=1)
 example("mtlmon.check", ran, {"time": "down"})(lateness=9)
+example("mtlmon.check", ran, {"time": "down", "lateness": 9})(arrival=True)
 example("mtlmon.check", ran, {"time": "down", "lateness": 9})(consistency="strong", op="k", id="k")
 example("mtlmon.check", ran, {"time": "down", "lateness": 1, "key": "k"})(clock="keys")
 
@@ -724,6 +725,7 @@ example("mtlmon.live", lambda **o: given_to_live(NAMED, **o), {"event": "what"})
     time_points="stamp", max_rows=0, slices=0
 )
 example("mtlmon.live", given_to_live, {"time": "down"})(lateness=9)
+example("mtlmon.live", given_to_live, {"time": "down", "lateness": 9})(arrival=True)
 example("mtlmon.live", given_to_live, {"time": "down", "lateness": 9})(
     consistency="strong", op="k", id="k"
 )
@@ -767,6 +769,7 @@ example("mtlmon.query", asked, {"time": "down"})(lateness=9, wait=9)
 example("mtlmon.query", asked, {"time": "down", "lateness": 9})(
     consistency="strong", op="k", id="k"
 )
+example("mtlmon.query", asked, {"time": "down", "lateness": 9})(arrival=True)
 example("mtlmon.query", asked)(new_end="at")
 example("mtlmon.query", asked)(idle="1x", checkpoint_every="9", resume=True)
 example("mtlmon.query", records_file, {"wait": 0})(late=_Folder("late of records.csv"))

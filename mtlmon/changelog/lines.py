@@ -3,6 +3,7 @@
 Lines are those of verdicts (`5:0 true`, `5:1 = 5:0`), and changes of what was said before:
 `!5:0 false`, `!5:1 = 5:0`, `!5:0` (open again), `!x5:1` (its event was retracted) and `!@17` (final
 below 17). Fields may precede each, followed by a tab each; a bound without fields is that of all.
+A last field such as `@42` may follow: the line was written when the log had come to time-stamp 42.
 
 Lines about policies with variables have values (`5:0 false (u=bob)`, `5:0 match (u=bob)`). A change
 of such a policy is about a line: `!x5:0 false (u=bob)` and `!x5:0 true` say that it does not hold
@@ -20,7 +21,10 @@ from mtlmon.text.excerpt import describe
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["ChangelogLines", "Kind", "Row", "UnfitLineError"]
+__all__ = ["HOW_TO_SAY", "ChangelogLines", "Kind", "Row", "UnfitLineError"]
+
+HOW_TO_SAY = "mtlmon --lateness D --arrival writes changelogs for --as-of"
+"""How changelogs get what `--as-of` needs."""
 
 LARGEST_TIME_STAMP = 2**63 - 1
 LARGEST_OFFSET = 2**64 - 1
@@ -30,9 +34,10 @@ LONGEST_LINE = 1 << 20
 # Python's sees a line before it is a tuple.
 _LINE = re.compile(
     rb"^(?:((?:[^\n]*\t)?)(!?)([0-9]{1,19}):([0-9]{1,18})"
-    rb" (?:(true|false)|= ([0-9]{1,19}):([0-9]{1,18}))\r?|([^\n]+))$",
+    rb" (?:(true|false)|= ([0-9]{1,19}):([0-9]{1,18}))(?:\t@([0-9]{1,19}))?\r?|([^\n]+))$",
     re.MULTILINE,
 )
+_ARRIVAL = re.compile(rb"\t@([0-9]{1,19})$")
 _DIGITS = re.compile(rb"[0-9]+")
 # what stands behind a time-point of a policy with variables, or of a find
 _ANSWER = re.compile(rb" (?:(false|match) \(.*\)|match)")
@@ -79,14 +84,19 @@ class ChangelogLines:
 
     Args:
         path: the name of the changelog in error messages.
+        as_of: how far the log had come when the last line was written that counts; None if all do.
 
     Attributes:
         path: the name.
+        arrival: how far the log had come when the row was written that was read last; None if that
+            is not said.
         line_count: the number of complete lines before the loaded ones.
     """
 
-    def __init__(self, path: str = "<verdicts>") -> None:
+    def __init__(self, path: str = "<verdicts>", as_of: int | None = None) -> None:
         self.path = path
+        self.arrival: int | None = None
+        self._as_of = as_of
         self.line_count = 0
         self._text = b""
         self._carry = b""
@@ -112,19 +122,23 @@ class ChangelogLines:
         self.load(b"\n" if self._carry else b"")
 
     def rows(self) -> Iterator[Row]:
-        """The rows of the loaded lines; blank lines have none.
+        """The rows of the loaded lines that count; blank lines have none.
 
         Raises:
             LogError: a line cannot be read; raised behind the rows before it.
         """
         text = self._text
-        for self._number, (prefix, mark, time, offset, value, *reference, other) in enumerate(
-            _LINE.findall(text)
-        ):
+        for self._number, found in enumerate(_LINE.findall(text)):
+            prefix, mark, time, offset, value, *reference, arrival, other = found
             line = other.removesuffix(b"\r")
             if line:
-                yield self._parsed(line)
+                line, arrival = _without_arrival(line)
+                row = self._parsed(line)
+                if self._counts(arrival):
+                    yield row
             elif not other:
+                if not self._counts(arrival):
+                    continue
                 time_stamp = int(time)
                 if time_stamp <= LARGEST_TIME_STAMP:
                     if value:
@@ -144,11 +158,21 @@ class ChangelogLines:
                     if earlier < name:
                         yield (Kind.VERDICT, prefix, mark == b"!", *name, None, earlier)
                         continue
-                yield self._parsed(self._line()[0])
+                yield self._parsed(_without_arrival(self._line()[0])[0])
+
+    def _counts(self, arrival: bytes) -> bool:
+        """Whether a line counts that was written at a time, or does not say when."""
+        self.arrival = int(arrival) if arrival else None
+        if self._as_of is None:
+            return True
+        if self.arrival is None:
+            raise self.failure("this line does not say when it was written: " + HOW_TO_SAY)
+        return self.arrival <= self._as_of
 
     def failure(self, message: str) -> LogError:
         """The error of the row that was read last."""
         line, number = self._line()
+        line, _ = _without_arrival(line)
         message, column = describe(message, line, line.rfind(b"\t") + 1)
         return LogError(message, path=self.path, line=number, column=column)
 
@@ -169,6 +193,12 @@ class ChangelogLines:
             message, column = describe(fault.message.replace("{found}", found), line, fault.place)
             _, number = self._line()
             raise LogError(message, path=self.path, line=number, column=column) from None
+
+
+def _without_arrival(line: bytes) -> tuple[bytes, bytes]:
+    """A line without its arrival, and that, which is empty if there is none."""
+    found = _ARRIVAL.search(line)
+    return (line, b"") if found is None else (line[: found.start()], found[1])
 
 
 def parse(line: bytes) -> Row:

@@ -33,6 +33,7 @@ class ChangelogLoop:
         path: its name in messages.
         verdicts: which verdicts to write: "all", "false" or "none".
         memory: the limit on what is held; None means no limit.
+        as_of: which lines count, as `ChangelogLines` takes it.
 
     Attributes:
         lines: reads the changelog.
@@ -52,8 +53,9 @@ class ChangelogLoop:
         path: str = "<verdicts>",
         verdicts: Literal["all", "false", "none"] = "all",
         memory: MemoryLimit | None = None,
+        as_of: int | None = None,
     ) -> None:
-        self.lines = ChangelogLines(path)
+        self.lines = ChangelogLines(path, as_of)
         self.writer = ByteWriter()
         self.memory = MemoryLimit() if memory is None else memory
         self.points = Points()
@@ -149,6 +151,7 @@ class LatestVerdicts(ChangelogLoop):
         memory: the limit on what is held; None means no limit.
         resolve: whether to write Boolean verdicts in place of equivalences.
         only_final: whether to write only what can no longer change.
+        as_of: which lines count, as `ChangelogLines` takes it.
 
     Attributes:
         left_out: the number of verdicts that were not written because they may still change.
@@ -162,8 +165,9 @@ class LatestVerdicts(ChangelogLoop):
         resolve: bool = False,
         only_final: bool = False,
         memory: MemoryLimit | None = None,
+        as_of: int | None = None,
     ) -> None:
-        super().__init__(path=path, verdicts=verdicts, memory=memory)
+        super().__init__(path=path, verdicts=verdicts, memory=memory, as_of=as_of)
         self.left_out = 0
         self._resolve = resolve
         self._only_final = only_final
@@ -218,6 +222,17 @@ class ResolvedChanges(ChangelogLoop):
 
     def take(self, row: Row) -> None:
         """Take in a row about a time-point."""
+        start = len(self._written)
+        self._take_in(row)
+        self._mark(start)
+
+    def _mark(self, start: int) -> None:
+        """Let lines say when their row was written, if it says so."""
+        if (arrival := self.lines.arrival) is not None:
+            new = self._written[start:]
+            self._written[start:] = [b"%s\t@%d\n" % (line[:-1], arrival) for line in new]
+
+    def _take_in(self, row: Row) -> None:
         point = self.points.take(row)
         text = row[6]
         if isinstance(text, bytes) and self._wanted:
@@ -236,7 +251,9 @@ class ResolvedChanges(ChangelogLoop):
         before = self.points.bound_of(prefix)
         super().settle(bound, prefix)
         if bound is not None and bound > before and self._wanted:
+            start = len(self._written)
             self._written.append(b"%s!@%d\n" % (prefix, bound))
+            self._mark(start)
 
     def changed(self, point: Point, before: bool | None) -> None:
         """Write the verdict of a time-point, unless it is withdrawn."""

@@ -8,6 +8,7 @@ import io
 import json
 from typing import TYPE_CHECKING, Any
 
+from mtlmon.changelog.lines import HOW_TO_SAY
 from mtlmon.errors import LogError
 from mtlmon.text.byte_writer import ByteWriter
 
@@ -25,6 +26,7 @@ __all__ = ["LatestRecords"]
 
 _TIMES = ("start", "end")
 _CHANGES = ("op", "revision", "final", "old_end")
+_ARRIVAL = "arrival"
 # what a record takes in a dictionary, about, besides its texts
 _RECORD_BYTES = 300
 _NO_END = 2**63 - 1
@@ -39,6 +41,7 @@ class LatestRecords:
         path: the name of the changelog in errors.
         format: JSON lines or CSV.
         only_final: whether records that can still change are left out.
+        as_of: how far the log had come when the last revision was told that counts; None if all do.
         memory: the memory limit, which counts the records that are not final.
 
     Attributes:
@@ -54,6 +57,7 @@ class LatestRecords:
         path: str,
         format: Literal["jsonl", "csv"],
         only_final: bool = False,
+        as_of: int | None = None,
         memory: MemoryLimit | None = None,
     ) -> None:
         self.writer = ByteWriter()
@@ -62,6 +66,7 @@ class LatestRecords:
         self._path = path
         self._format = format
         self._only_final = only_final
+        self._as_of = as_of
         self._memory = memory
         self._text = bytearray()
         self._line = 0
@@ -148,6 +153,15 @@ class LatestRecords:
                 f"a revision of a record has a column {missing[0]}: mtlmon query --lateness writes "
                 "such revisions"
             )
+        columns = list(row)
+        # a relation may have a column of that name, which is before those of the revision
+        says_arrival = _ARRIVAL in columns[columns.index("op") :]
+        if self._as_of is not None:
+            if not says_arrival:
+                raise self._error(f"this revision does not say when it was told: {HOW_TO_SAY}")
+            arrival = self._time(row, _ARRIVAL)
+            if arrival is None or arrival > self._as_of:
+                return
         if row["revision"] != self._revision:
             # all of the last batch has come
             self._write_final()
@@ -157,7 +171,8 @@ class LatestRecords:
         )
         assert start is not None
         self._final = final
-        self._names = tuple(name for name in row if name not in _TIMES and name not in _CHANGES)
+        added = (*_TIMES, *_CHANGES, *((_ARRIVAL,) if says_arrival else ()))
+        self._names = tuple(name for name in columns if name not in added)
         cells = tuple(row[name] for name in self._names)
         operation = row["op"]
         if operation not in ("insert", "update", "delete"):

@@ -126,6 +126,10 @@ class ChangeLines:
         origins: finds the rows of verdicts, which are written behind them as `TAB file:row`; None
             to write none.
         answers: returns the lines of answers with values; None if there are none.
+        has_arrival: whether lines end with how far the log had come, as `TAB @time-stamp`.
+
+    Attributes:
+        arrival: how far the log has come.
     """
 
     def __init__(
@@ -136,7 +140,11 @@ class ChangeLines:
         times: LineTimes | None = None,
         origins: LateOrigins | None = None,
         answers: Callable[[ChangedAnswers], bytes] | None = None,
+        *,
+        has_arrival: bool = False,
     ) -> None:
+        self.arrival = 0
+        self._has_arrival = has_arrival
         self.writer = ByteWriter()
         self._lines = TextOutput(names, keys, origins, times)
         # what bounds are about is no row
@@ -155,7 +163,7 @@ class ChangeLines:
                 continue
             if isinstance(row, ChangedAnswers):
                 assert self._answers is not None
-                self.writer.write(self._answers(row))
+                self._tell(self._answers(row))
                 continue
             changes = row._replace(records=selected(row.records, self._selection))
             if len(changes.records):
@@ -165,7 +173,7 @@ class ChangeLines:
         text = _text(self._lines, verdict_rows(changes))
         operations = changes.records["operation"]
         if not (operations != INSERTED).any():
-            self.writer.write(text)
+            self._tell(text)
             return
         lines = text.splitlines(keepends=True)
         has_row = np.zeros(len(lines), np.bool_)
@@ -183,7 +191,7 @@ class ChangeLines:
                 verdict = verdict.removesuffix(b" false")
             mark = b"!x" if operations[place] == WITHDRAWN else b"!"
             lines[place] = b"".join([start, tab, mark, verdict, row])
-        self.writer.write(b"".join(lines))
+        self._tell(b"".join(lines))
 
     def _write_bound(self, bound: Bound) -> None:
         """Write a bound, behind the fields of a policy and a key if it is only about these."""
@@ -192,10 +200,20 @@ class ChangeLines:
             rows = VerdictRows()
             rows.add_false(0, 0, bound.trace or 0, bound.policy)
             fields = _text(self._bounds, rows).removesuffix(b"0:0 false\n")
-        times, text = self._times, str(bound.time_stamp)
-        if times is not None and not times.is_plain:
-            (text,) = times.texts([bound.time_stamp])
-        self.writer.write(b"%b!@%b\n" % (fields, text.encode()))
+        self._tell(b"%b!@%b\n" % (fields, self._time(bound.time_stamp)))
+
+    def _time(self, time_stamp: int) -> bytes:
+        """A time as lines have it."""
+        if self._times is None or self._times.is_plain:
+            return b"%d" % time_stamp
+        (text,) = self._times.texts([time_stamp])
+        return text.encode()
+
+    def _tell(self, lines: bytes) -> None:
+        """Write whole lines."""
+        if self._has_arrival:
+            lines = lines.replace(b"\n", b"\t@%b\n" % self._time(self.arrival))
+        self.writer.write(lines)
 
     def close(self) -> None:
         """Do nothing: lines need no end."""

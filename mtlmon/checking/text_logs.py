@@ -326,6 +326,7 @@ class TextLog(BatchReader[TextBatch]):
         self._order = order
         self._number_by_order(self._events)
         self._in_any_order = in_any_order
+        self._cuts = False
         if in_any_order:
             own = self._events
             scanner = own.scanner if isinstance(own, TextEvents) else own.rows.lines
@@ -383,6 +384,10 @@ class TextLog(BatchReader[TextBatch]):
         self.tracks_rows = True
         if self._streams is not None:
             self._streams.track_rows()
+
+    def cut_batches(self) -> None:
+        """From the first batch on, end batches behind each line."""
+        self._cuts = True
 
     def settled_traces(self, partition: int, count: int) -> bytes | None:
         """Return None: the only trace is never forgotten."""
@@ -466,8 +471,9 @@ class TextLog(BatchReader[TextBatch]):
         self._head.add(block)
         if self.note_block is not None:
             self.note_block(block)
-        self._events.load(block)
-        yield from self._loaded()
+        for part in _lines(block) if self._cuts else (block,):
+            self._events.load(part)
+            yield from self._loaded()
         self._memory.note("buffers", self._events.held_bytes)
 
     def close(self) -> None:
@@ -736,6 +742,15 @@ class TextLog(BatchReader[TextBatch]):
         """
         if self._streams is not None:
             yield from self._streams.released()
+
+
+def _lines(block: memoryview) -> Iterator[memoryview]:
+    """Yield the lines of a block, and what is behind the last one."""
+    text, start = bytes(block), 0
+    while end := text.find(b"\n", start) + 1:
+        yield block[start:end]
+        start = end
+    yield block[start:]
 
 
 def _tails(batches: Iterator[TextBatch | None]) -> Iterator[TextBatch | None]:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from mtlmon.run.policy_work import Source
     from mtlmon.run.spec import RunSpec
     from mtlmon.tables.answer_table import AnswerTable
+    from mtlmon.tables.change_tables import ChangeTable
     from mtlmon.tables.outputs import RowOutput
     from mtlmon.tables.valuations import ValuationTable
 
@@ -66,6 +67,7 @@ class ChangelogOutput(ChangeLines):
             iso_times(options, source.times),
             None if plain is None else plain.origins,
             None if check.answers is None else self.answers,
+            has_arrival=options.output.arrival,
         )
 
     @cached_property
@@ -106,6 +108,8 @@ class ChangesOutput:
         self.check = check
         self.source = source
         self.options = options
+        # how far the log has come
+        self.arrival = 0
         # for a table that an earlier run has begun: how many bytes it has, and its bounds
         self.size = 0
         self.bounds: Sequence[Bound] = ()
@@ -115,22 +119,28 @@ class ChangesOutput:
         self.size, self.bounds = size, bounds
 
     @cached_property
-    def output(self) -> RowOutput[Sequence[Change]]:
-        """What writes the rows, once the policies with variables have a plan."""
+    def table(self) -> ChangeTable:
+        """What makes columns of changes, once the policies with variables have a plan."""
         from mtlmon.tables.change_tables import ChangeTable
 
         answers = self.check.answers
         made = None if answers is None else answers.history.plan
-        table = ChangeTable(self.columns(), self.options.judging.verdicts, made)
+        has_arrival = self.options.output.arrival
+        table = ChangeTable(
+            self.columns(), self.options.judging.verdicts, made, has_arrival=has_arrival
+        )
         table.know(self.bounds)
-        output: RowOutput[Sequence[Change]] = answer_output(table, self.options.output)
+        return table
+
+    @cached_property
+    def output(self) -> RowOutput[Sequence[Change]]:
+        """What writes the rows."""
+        output: RowOutput[Sequence[Change]] = answer_output(self.table, self.options.output)
         continue_table(output, self.size, self.options)
         return output
 
     def columns(self) -> AnswerTable:
         """Return what creates the columns of verdicts and answers."""
-        from mtlmon.tables.change_tables import CHANGE_COLUMNS
-
         plain = self.check.plain
         if plain is None:
             return self.valuations()
@@ -143,26 +153,34 @@ class ChangesOutput:
             plain.messages,
             plain.origins,
             facts=PolicyFacts(plain.policies),
-            more=CHANGE_COLUMNS,
+            more=self.more,
         )
         if self.check.answers is not None:
             verdicts.add(self.valuations())
         return verdicts
 
+    @property
+    def more(self) -> Sequence[str]:
+        """The names of the columns that changes have beside these."""
+        from mtlmon.tables.change_tables import ARRIVAL, CHANGE_COLUMNS
+
+        has_arrival = self.options.output.arrival
+        return (*CHANGE_COLUMNS, ARRIVAL.name) if has_arrival else CHANGE_COLUMNS
+
     def valuations(self) -> ValuationTable:
         """Return what creates the columns of answers."""
-        from mtlmon.tables.change_tables import CHANGE_COLUMNS
         from mtlmon.tables.valuations import valuation_table
 
         answers = self.check.answers
         assert answers is not None
         wanted = self.options.judging.given_verdicts or "false"
         made, times = answers.history.plan, self.source.times
-        return valuation_table(made, times, wanted, answers.origins, more=CHANGE_COLUMNS)
+        return valuation_table(made, times, wanted, answers.origins, more=self.more)
 
     def put(self, rows: Sequence[Change]) -> None:
         """Write changes and bounds."""
         answers = self.check.answers
+        self.table.arrival = self.arrival
         for row in rows:
             if isinstance(row, ChangedAnswers) and answers is not None:
                 if answers.origins is not None:

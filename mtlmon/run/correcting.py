@@ -182,6 +182,8 @@ def correct(file: Formula | PolicyFile, options: RunSpec) -> Steps:
     )
     if options.output.rows:
         source.track_rows()
+    if options.output.arrival:
+        source.cut_batches()
     with closing(source):
         logs = statuses(source)
         reasons.check(logs)

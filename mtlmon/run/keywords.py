@@ -119,6 +119,7 @@ class QueryOptions(RowOptions, total=False):
     consistency: Literal["strong", "middle", "weak"] | None
     idle: str | None
     # the output
+    arrival: bool
     output_format: Literal["jsonl", "csv", "parquet"] | None
     # beside the records
     explain: bool
@@ -165,6 +166,7 @@ class JudgingOptions(EngineOptions, total=False):
     resolve: bool
     # the output
     rows: bool
+    arrival: bool
     # the exit status
     fail_on: Literal["info", "low", "medium", "high", "critical"] | None
     fail_on_vacuous: bool

@@ -237,6 +237,8 @@ class LateWork(EventWork):
         """End the log; yield now and then."""
         if self.is_stopped:
             return
+        if isinstance(end_time, int):
+            self.passed = max(self.passed, end_time)
         if isinstance(self.late, LateLines):
             self.late.finish()
         for _ in self.check.end(self.source, end_time):
@@ -257,6 +259,7 @@ class LateWork(EventWork):
     def put(self, rows: Sequence[Change]) -> None:
         """Convert changes."""
         if self.output is not None and rows:
+            self.output.arrival = max(self.source.clock or 0, self.passed)
             self.output.put(rows)
 
     def finish(self) -> None:
@@ -463,6 +466,7 @@ class LateWork(EventWork):
             ("with another --slice-seed", options.judging.slice_seed),
             verdicts,
             (f"with{'out' if options.output.rows else ''} --rows", options.output.rows),
+            (f"with{'out' if options.output.arrival else ''} --arrival", options.output.arrival),
             (f"with{'out' if has_report else ''} --report", has_report),
             (f"with{'out' if notes else ''} --explain or --context", notes),
         ]

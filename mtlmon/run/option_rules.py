@@ -90,6 +90,11 @@ def consistent_query(refuse: Refuse, options: RunSpec) -> RunSpec:
     check_csv_safe(refuse, options.output)
     check_table_options(refuse, options)
     options = with_lateness(refuse, options)
+    if options.output.arrival and options.times.lateness == options.times.wait:
+        refuse(
+            "--arrival says when records were told and revised: as rows wait for --lateness, no "
+            "record is revised"
+        )
     if options.log.new_end is not None and not (options.log.op and options.log.id):
         refuse(
             "--new-end is about the ends that retractions move: say what rows do with --op COLUMN, "
@@ -102,6 +107,11 @@ def consistent_query(refuse: Refuse, options: RunSpec) -> RunSpec:
 def with_lateness(refuse: Refuse, options: RunSpec) -> RunSpec:
     """Return the options with the lateness that they mean, if they work with others."""
     options = options.replace(times=settled_lateness(refuse, options))
+    if options.output.arrival and options.times.lateness is None:
+        refuse(
+            "--arrival says when changes were told: let late rows change what was told, with "
+            "--lateness 5m"
+        )
     if options.times.clock is not None and options.times.lateness is None:
         refuse(
             "--clock says how the lateness of rows is measured: say how late, as in --lateness 5m"

@@ -246,6 +246,7 @@ class Output(Frozen):
         format: what is given, or else text; batches, if a program takes the answers.
         make_batches: makes what keeps answers as batches, if these are not written.
         taker: takes what is found as it is, if it is neither written nor kept.
+        arrival: whether changes have how far the log had come when they were told.
         for_people: whether violations are written for a person.
     """
 
@@ -256,6 +257,7 @@ class Output(Frozen):
     taker: Taker | None = None
     csv_safe: bool = False
     rows: bool = False
+    arrival: bool = False
     time_stamps: Literal["raw", "iso"] | None = None
     color: Literal["auto", "always", "never"] = "auto"
     for_people: bool = False

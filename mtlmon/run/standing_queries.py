@@ -127,6 +127,8 @@ def standing_records(file: PolicyFile, relation: str, options: RunSpec) -> Steps
     source.writings = Writings(
         [one for one in query.columns if one in compared - set(file.row_types)]
     )
+    if options.output.arrival:
+        source.cut_batches()
     with closing(source):
         logs = statuses(source)
         end = moved[0] if moved else None
@@ -251,7 +253,7 @@ class QueryWork(EventWork):
         times = options.times
         if times.lateness is not None and (times.wait is None or times.wait != times.lateness):
             self.revisions = Revisions(query)
-            self.table = RevisionTable(self.columns)
+            self.table = RevisionTable(self.columns, has_arrival=options.output.arrival)
         self.output: RowOutput[Any] = answer_output(self.table, options.output)
         self.writer = self.output.writer
 
@@ -352,6 +354,7 @@ class QueryWork(EventWork):
         revision = self.revisions.update(found.rows, found.removed, bound, now)
         assert isinstance(self.table, RevisionTable)
         self.table.final = bound if bound not in (0, NO_END) else self.table.final
+        self.table.arrival = self.known_time or 0
         if revision is not None:
             self.output.put(revision)
 
@@ -366,6 +369,8 @@ class QueryWork(EventWork):
 
     def end_check(self, end_time: EndTime) -> Iterator[None]:
         """End the log: all records are final."""
+        if isinstance(end_time, int):
+            self.passed = max(self.passed, end_time)
         if self.arrived is not None:
             self.take(self.arrived.end(end_time), is_end=True)
             if self.chains is not None:
@@ -460,6 +465,7 @@ class QueryWork(EventWork):
             ("with another --op", options.log.op),
             ("with another --id", options.log.id),
             ("with another --new-end", options.log.new_end),
+            (f"with{'out' if options.output.arrival else ''} --arrival", options.output.arrival),
             (f"with{'out' if options.times.late else ''} --late", options.times.late is not None),
         ]
 

@@ -42,6 +42,7 @@ class Arrivals:
         steps_back: how many rows have come in the same batch as a row of their time-stamp that is
             before them but has a later time.
         first_step_back: says where the first one is; None if there is none.
+        cuts: whether what is yielded ends before a row that is later than all rows so far.
     """
 
     has_rows = False
@@ -53,6 +54,7 @@ class Arrivals:
         relations: RevisedRelations | None = None,
     ) -> None:
         self.relations = relations
+        self.cuts = False
         self._columns = columns
         self.corrections: Corrections | None = None
         self.late = LateRows(late)
@@ -74,14 +76,31 @@ class Arrivals:
             stamps = rows.time_stamps
             if self.corrections is not None and self.corrections.operations is not None:
                 # the time of a retraction is that of its event
-                stamps = stamps[self.corrections.operations != RETRACT]
-            if len(stamps):
-                self.clock = max(self.clock or 0, int(stamps.max()))
-            if self.relations is not None:
-                self.relations.read(rows.batch)
-            self._last = rows
-            self._count_steps_back(rows)
-            yield rows
+                stamps = np.where(self.corrections.operations == RETRACT, -1, stamps)
+            for count in self._counts(stamps):
+                known = self.corrections
+                piece = rows if count == len(rows.time_stamps) else rows.taken(count)
+                own, stamps = stamps[:count], stamps[count:]
+                if len(own) and (latest := int(own.max())) >= 0:
+                    self.clock = max(self.clock or 0, latest)
+                if known is not None:
+                    self.corrections = _first(known, count)
+                if self.relations is not None:
+                    self.relations.read(piece.batch)
+                self._last = piece
+                self._count_steps_back(piece)
+                yield piece
+                if known is not None:
+                    self.corrections = _behind(known, count)
+
+    def _counts(self, stamps: NDArray[np.int64]) -> list[int]:
+        """How many rows each piece of a batch has."""
+        if not self.cuts or not len(stamps):
+            return [len(stamps)]
+        latest = np.maximum.accumulate(np.maximum(stamps, -1 if self.clock is None else self.clock))
+        cuts = np.flatnonzero(np.diff(latest)) + 1
+        counts: list[int] = np.diff([0, *cuts, len(stamps)]).tolist()
+        return counts
 
     def _count_steps_back(self, rows: UsableRows) -> None:
         """Count rows of one time-stamp that come in another order than that of their times."""
@@ -112,11 +131,7 @@ class Arrivals:
     def drop(self, count: int) -> None:
         """Leave out what the first of the rows do that were yielded last: they are skipped."""
         if self.corrections is not None:
-            operations, ids = self.corrections
-            self.corrections = Corrections(
-                None if operations is None else operations[count:],
-                None if ids is None else ids[count:],
-            )
+            self.corrections = _behind(self.corrections, count)
 
     def refuse(self, places: NDArray[np.int64], reason: str) -> None:
         """Refuse some of the rows that were yielded last.
@@ -131,3 +146,19 @@ class Arrivals:
     def pass_time(self, time_stamp: int) -> Iterator[UsableRows]:
         """Yield nothing: no rows wait for this time."""
         return iter(())
+
+
+def _first(rows: Corrections, count: int) -> Corrections:
+    """What the first rows do."""
+    operations, ids = rows
+    return Corrections(
+        None if operations is None else operations[:count], None if ids is None else ids[:count]
+    )
+
+
+def _behind(rows: Corrections, count: int) -> Corrections:
+    """What the rows behind the first ones do."""
+    operations, ids = rows
+    return Corrections(
+        None if operations is None else operations[count:], None if ids is None else ids[count:]
+    )

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mtlmon.relational.plan import Plan
     from mtlmon.tables.answer_table import AnswerTable
 
-__all__ = ["CHANGE_COLUMNS", "CHANGE_FIELDS", "ChangeTable"]
+__all__ = ["ARRIVAL", "CHANGE_COLUMNS", "CHANGE_FIELDS", "ChangeTable"]
 
 CHANGE_COLUMNS = ("op", "revision", "final")
 """The columns that changes have beside those of verdicts."""
@@ -34,6 +34,8 @@ CHANGE_FIELDS = [
     pa.field("revision", pa.int64(), nullable=False),
     pa.field("final", pa.int64()),
 ]
+ARRIVAL = pa.field("arrival", pa.int64(), nullable=False)
+"""The column with how far the log had come when a change was told."""
 # the last one is that of a time-point whose event was retracted
 _OPERATIONS = pa.array(["insert", "update", "delete", "delete"])
 
@@ -45,15 +47,30 @@ class ChangeTable:
     time-point, "update" for another one, and "delete" if it has none any more, where an answer with
     values is there or not; `revision`, a number that increases from batch to batch; and `final`: no
     later row is about a time below it, null as long as there is no such time. With clocks of keys,
-    that is about the row's policy and key.
+    that is about the row's policy and key. Where that is wanted, `arrival` comes last: the largest
+    time-stamp of the log when the change was told.
 
     Args:
-        answers: creates the other columns; its key columns differ from `CHANGE_COLUMNS`.
+        answers: creates the other columns; its key columns differ from `CHANGE_COLUMNS`, and from
+            `ARRIVAL` if there is that column.
         selection: the verdicts to write, one of `mtlmon.checking.changes.KINDS_OF`.
         made: the plan of the policies with variables; None if there are none.
+        has_arrival: whether there is the column `arrival`.
+
+    Attributes:
+        arrival: how far the log has come.
     """
 
-    def __init__(self, answers: AnswerTable, selection: str, made: Plan | None = None) -> None:
+    def __init__(
+        self,
+        answers: AnswerTable,
+        selection: str,
+        made: Plan | None = None,
+        *,
+        has_arrival: bool = False,
+    ) -> None:
+        self.arrival = 0
+        self._more = [*CHANGE_FIELDS, *([ARRIVAL] if has_arrival else [])]
         self._answers = answers
         self._selection = selection
         self._plan = made
@@ -63,7 +80,7 @@ class ChangeTable:
     @cached_property
     def schema(self) -> pa.Schema:
         """The schema of the batches, once rows have been read."""
-        return pa.schema([*self._answers.schema, *CHANGE_FIELDS])
+        return pa.schema([*self._answers.schema, *self._more])
 
     def know(self, bounds: Iterable[Bound]) -> None:
         """Know the bounds that an earlier run has told."""
@@ -113,9 +130,10 @@ class ChangeTable:
         self, columns: list[pa.Array], operations: pa.Array, revision: int, finals: pa.Array
     ) -> pa.RecordBatch:
         revisions = pa.array(np.full(len(finals), revision, np.int64))
-        return pa.RecordBatch.from_arrays(
-            [*columns, operations, revisions, finals], schema=self.schema
-        )
+        found = [*columns, operations, revisions, finals]
+        if ARRIVAL in self._more:
+            found.append(pa.array(np.full(len(finals), self.arrival, np.int64)))
+        return pa.RecordBatch.from_arrays(found, schema=self.schema)
 
     def _finals(self, policy: int, traces: NDArray[np.uint32]) -> pa.Array:
         everything = self._final.get((None, None))

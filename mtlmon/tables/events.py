@@ -387,6 +387,11 @@ class TableEvents(BatchReader[EventBatch], NotCopied):
         """The errors of the first rows that were skipped."""
         return tuple(self._check.errors)
 
+    def cut_batches(self) -> None:
+        """From the first batch on, end batches before a row that is later than all before it."""
+        assert isinstance(self._order, Arrivals)
+        self._order.cuts = True
+
     @property
     def clock(self) -> int | None:
         """The largest time-stamp of the events so far, or None before the first event."""

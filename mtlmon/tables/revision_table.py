@@ -10,7 +10,7 @@ import pyarrow as pa
 from mtlmon.errors import MtlmonError
 from mtlmon.relations.records import NO_END, Records, table_columns
 from mtlmon.relations.standing import Revision
-from mtlmon.tables.change_tables import CHANGE_FIELDS
+from mtlmon.tables.change_tables import ARRIVAL, CHANGE_FIELDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -55,21 +55,24 @@ class RevisionTable(FinalTable):
 
     Args:
         columns: as for `FinalTable`.
+        has_arrival: whether there is a last column `arrival`, as in `ChangeTable`.
 
     Attributes:
         revision: the number of the last batch.
         final: the time below which records are final; None as long as there is none.
+        arrival: how far the log has come.
     """
 
-    def __init__(self, columns: Callable[[], pa.Schema]) -> None:
+    def __init__(self, columns: Callable[[], pa.Schema], *, has_arrival: bool = False) -> None:
         super().__init__(columns)
-        self.revision = 0
+        self._more = [*CHANGE_FIELDS, OLD_END, *([ARRIVAL] if has_arrival else [])]
+        self.arrival = self.revision = 0
         self.final: int | None = None
 
     @property
     def schema(self) -> pa.Schema:
         """The columns, as far as rows have told them."""
-        return _with_changes(super().schema)
+        return self._with_changes(super().schema)
 
     def batches(self, revision: Revision) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
         """Return what has changed."""
@@ -88,23 +91,23 @@ class RevisionTable(FinalTable):
             pa.array([self.final] * count, pa.int64()),
             old,
         ]
-        yield pa.RecordBatch.from_arrays(columns, schema=_with_changes(found.schema))
+        if ARRIVAL in self._more:
+            columns.append(pa.array([self.arrival] * count, pa.int64()))
+        yield pa.RecordBatch.from_arrays(columns, schema=self._with_changes(found.schema))
 
+    def _with_changes(self, schema: pa.Schema) -> pa.Schema:
+        """The columns of records with those of their revisions.
 
-def _with_changes(schema: pa.Schema) -> pa.Schema:
-    """The columns of records with those of their revisions.
-
-    Raises:
-        MtlmonError: a column of the relation has the name of one of these.
-    """
-    more = [*CHANGE_FIELDS, OLD_END]
-    for field in more:
-        if field.name in schema.names:
-            raise MtlmonError(
-                f"the result has a column {field.name!r} besides the one of its revisions: give it "
-                f"another name with `select {field.name} as ...`"
-            )
-    return pa.schema([*schema, *more])
+        Raises:
+            MtlmonError: a column of the relation has the name of one of these.
+        """
+        for field in self._more:
+            if field.name in schema.names:
+                raise MtlmonError(
+                    f"the result has a column {field.name!r} besides the one of its revisions: "
+                    f"give it another name with `select {field.name} as ...`"
+                )
+        return pa.schema([*schema, *self._more])
 
 
 def _no_columns(schema: pa.Schema) -> tuple[pa.Array, ...]:

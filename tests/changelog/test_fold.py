@@ -154,6 +154,26 @@ def test_the_rows_are_of_all_kinds() -> None:
     assert any(isinstance(said, tuple) for fold in folds for said in fold.verdicts.values())
 
 
+@pytest.mark.parametrize("seed", SEEDS[::3])
+def test_as_of(seed: int) -> None:
+    """What was known when the log had come to a time: the lines until then count."""
+    source = Random(seed)
+    rows = random_rows(source, 40, has_bounds_of_fields=False)
+    arrivals = sorted(source.randrange(20) for _ in rows)
+    ends = ["\r\n" if source.random() < 0.1 else "\n" for _ in rows]
+    text = "".join(
+        f"{row.text}\t@{arrival}{end}"
+        for row, arrival, end in zip(rows, arrivals, ends, strict=True)
+    )
+    for as_of in (0, *source.sample(range(20), 3), 20, 2**63 - 1):
+        fold = Fold([row for row, own in zip(rows, arrivals, strict=True) if own <= as_of])
+        done = mtlmon("latest", "--as-of", str(as_of), log=text)
+        assert done.output.splitlines() == fold.lines(resolve=False)
+        assert (done.status, done.errors) == (fold.status(), fold.emitted())
+    whole = mtlmon("latest", log=text_of(rows))
+    assert mtlmon("latest", log=text) == whole
+
+
 @pytest.mark.parametrize("verdicts", ["all", "false", "none"])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_latest(seed: int, verdicts: str) -> None:
