@@ -89,6 +89,7 @@ cdef class Streams(MemoryHolder):
         self, EventColumns events, RowsByTrace rows, size_t first
     ) except -1 nogil
     cdef int catch_up_all(self, RowsByTrace rows) except -1 nogil
+    cdef int catch_up_with(self, RowsByTrace rows, uint32_t number) except -1 nogil
     cdef void drop_failed(self, size_t done, uint32_t known) noexcept nogil
 
     cdef int settle(

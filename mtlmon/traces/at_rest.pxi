@@ -688,9 +688,15 @@ cdef class Streams:
 
     cdef int catch_up_all(self, RowsByTrace rows) except -1 nogil:
         """Let all streams catch up with their traces."""
-        cdef const Latest *latest
         cdef uint32_t number
         for number in range(min(rows.trace_count, self.count)):
+            self.catch_up_with(rows, number)
+        return 0
+
+    cdef int catch_up_with(self, RowsByTrace rows, uint32_t number) except -1 nogil:
+        """Let a stream catch up with its trace."""
+        cdef const Latest *latest
+        if number < rows.trace_count:
             latest = &rows.latest[number]
             if latest.number:
                 self.catch_up(number, latest.time_stamp, latest.offset)

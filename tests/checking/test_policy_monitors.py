@@ -140,6 +140,7 @@ def test_events_without_atoms_are_events(seed: int) -> None:
         verdicts = generator.choice(["false", "false", "none", "boolean", "all"])
         has_first = generator.random() < 0.3
         resolve = generator.random() < 0.2
+        delays = generator.choices([None, 0, 3, 30], k=len(formulas) + 1)
 
         def monitors_of_all() -> PolicyMonitors:
             return PolicyMonitors(
@@ -147,6 +148,7 @@ def test_events_without_atoms_are_events(seed: int) -> None:
                 verdicts=verdicts,  # type: ignore[arg-type]  # noqa: B023
                 find_first=has_first,  # noqa: B023
                 resolve=resolve,  # noqa: B023
+                delays=delays,  # noqa: B023
             )
 
         plain, sparse = monitors_of_all(), monitors_of_all()
@@ -178,9 +180,17 @@ def test_events_without_atoms_are_events(seed: int) -> None:
                 for name in ("events", "true", "false"):
                     assert other.counters[name] == one.counters[name]
                 was_passed |= other.counters["table_hits"] < one.counters["table_hits"] // 2
+            if generator.random() < 0.3:
+                # time passes, also for streams behind whose states events were passed over
+                clock += generator.choice([1, 3, 50])
+                plain.advance(clock)
+                sparse.advance(clock)
+                assert sorted(taken(sparse)) == sorted(
+                    (one, numbers[k], text) for one, k, text in taken(plain)
+                )
             if not has_forgotten and generator.random() < 0.3:
-                snapshot = policies_snapshot(sparse)
-                assert snapshot == policies_snapshot(plain)
+                snapshot = policies_snapshot(sparse, clock)
+                assert snapshot == policies_snapshot(plain, clock)
                 if generator.random() < 0.5:
                     plain, sparse = monitors_of_all(), monitors_of_all()
                     for policies in (plain, sparse):
