@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import csv
 import heapq
-import io
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 from mtlmon.changelog.lines import HOW_TO_SAY
@@ -13,7 +12,7 @@ from mtlmon.errors import LogError
 from mtlmon.text.byte_writer import ByteWriter
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Literal
 
     from mtlmon.engine.native import MemoryLimit
@@ -30,6 +29,12 @@ _ARRIVAL = "arrival"
 # what a record takes in a dictionary, about, besides its texts
 _RECORD_BYTES = 300
 _NO_END = 2**63 - 1
+# so many outdated places in the order of ends are kept at least
+_FEW = 1000
+# Cells of CSV stay as they are written, as quotes tell an empty text from null. A quote within a
+# text is doubled, so it stands between two parts in quotes.
+_ROW = re.compile(rb'(?:[^"\n]++|"[^"]*+")*+\n')
+_CELL = re.compile(r'(?:^|,)((?:[^",]++|"[^"]*+")*+)')
 
 
 class LatestRecords:
@@ -70,7 +75,8 @@ class LatestRecords:
         self._memory = memory
         self._text = bytearray()
         self._line = 0
-        self._header: list[str] | None = None
+        # of CSV: the names of columns, and how they are written
+        self._header: dict[str, str] | None = None
         self._has_header = False
         # how often there are records
         self._records: dict[Record, int] = {}
@@ -101,34 +107,43 @@ class LatestRecords:
 
     def run(self) -> bool:
         """Take in the lines that are complete; there are no more then."""
-        whole, feed, rest = bytes(self._text).rpartition(b"\n")
-        if feed:
-            self._text = bytearray(rest)
-            self._take(whole.decode("utf-8", "surrogateescape"))
+        data = bytes(self._text)
+        end = self._take_rows(data) if self._format == "csv" else self._take_lines(data)
+        self._text = bytearray(data[end:])
+        if self._memory is not None:
+            self._memory.note("relations", self._bytes + len(self._text))
+            self._memory.check()
         return False
 
-    def _take(self, text: str) -> None:
-        if self._format == "csv":
-            rows = csv.reader(io.StringIO(text, newline=""))
-            for row in rows:
-                self._line += 1
-                self._take_csv(row)
-        else:
-            for line in text.split("\n"):
-                self._line += 1
-                if line:
-                    self._take_json(line)
-        if self._memory is not None:
-            self._memory.note("relations", self._bytes)
-            self._memory.check()
+    def _take_rows(self, data: bytes) -> int:
+        """Take rows of CSV, in which texts can have line feeds; return where the others begin."""
+        end = 0
+        while found := _ROW.match(data, end):
+            end = found.end()
+            self._line += 1
+            self._take_csv(_text(found[0]).removesuffix("\n").removesuffix("\r"))
+            self._line += found[0].count(b"\n") - 1
+        return end
 
-    def _take_csv(self, row: Sequence[str]) -> None:
+    def _take_lines(self, data: bytes) -> int:
+        """Take lines of JSON; return where the others begin."""
+        whole, _, rest = data.rpartition(b"\n")
+        for line in whole.split(b"\n") if len(rest) < len(data) else ():
+            self._line += 1
+            if line:
+                self._take_json(_text(line))
+        return len(data) - len(rest)
+
+    def _take_csv(self, line: str) -> None:
+        cells = _CELL.findall(line)
         if self._header is None:
-            self._header = list(row)
-        elif len(row) != len(self._header):
-            raise self._error(f"{len(row)} cells, but the header has {len(self._header)}")
+            self._header = {_unquoted(cell): cell for cell in cells}
+        elif len(cells) != len(self._header):
+            raise self._error(f"{len(cells)} cells, but the header has {len(self._header)}")
         else:
-            self._revise(dict(zip(self._header, row, strict=True)))
+            row = dict(zip(self._header, cells, strict=True))
+            row |= {name: _unquoted(row[name]) for name in (*_TIMES, *_CHANGES) if name in row}
+            self._revise(row)
 
     def _take_json(self, line: str) -> None:
         try:
@@ -185,12 +200,12 @@ class LatestRecords:
     def _write_final(self) -> None:
         """Write the records that can change no longer."""
         if (bound := self._final) is not None:
-            some: list[Record] = []
+            some: dict[Record, None] = {}
             while self._by_end and self._by_end[0][0] < bound:
                 end, start, number = heapq.heappop(self._by_end)
                 record = (start, end, self._cells.pop(number))
-                if record in self._records and record not in some:
-                    some.append(record)
+                if record in self._records:
+                    some[record] = None
             self._write(some)
 
     def _time(self, row: Mapping[str, Cell], name: str) -> int | None:
@@ -209,19 +224,31 @@ class LatestRecords:
         if count < 0:
             raise self._error("there is no such record that could change")
         if record not in self._records and record[1] != _NO_END:
-            self._number += 1
-            self._cells[self._number] = record[2]
-            heapq.heappush(self._by_end, (record[1], record[0], self._number))
+            self._place(record)
         if count:
             self._records[record] = count
         else:
             del self._records[record]
         self._bytes += change * _bytes_of(record)
 
-    def _write(self, some: Sequence[Record]) -> None:
+    def _place(self, record: Record) -> None:
+        """Give a record its place in the order of ends."""
+        if len(self._by_end) > 2 * len(self._records) + _FEW:
+            # most of them are of records that are there no longer
+            self._by_end.clear()
+            self._cells.clear()
+            for one in self._records:
+                if one[1] != _NO_END:
+                    self._place(one)
+        self._number += 1
+        self._cells[self._number] = record[2]
+        heapq.heappush(self._by_end, (record[1], record[0], self._number))
+
+    def _write(self, some: Iterable[Record]) -> None:
         if self._format == "csv" and not self._has_header:
             self._has_header = True
-            self.writer.write(_csv_line([*_TIMES, *self._names]))
+            written = self._header or {}
+            self.writer.write(_csv_line([written.get(one, one) for one in (*_TIMES, *self._names)]))
         for record in sorted(some, key=_in_order):
             count = self._records.pop(record)
             self._bytes -= count * _bytes_of(record)
@@ -237,6 +264,9 @@ class LatestRecords:
 
     def end(self, end_time: object = None) -> None:
         """Write the records that are left, unless only final ones are wanted."""
+        if self._text:
+            self._line += 1
+            raise self._error("a quote is not closed by the end of the changelog")
         self._write_final()
         if self._only_final:
             self.left_out = sum(self._records.values())
@@ -254,9 +284,17 @@ def _in_order(record: Record) -> tuple[Any, ...]:
 
 
 def _csv_line(cells: Sequence[Cell]) -> bytes:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerow(cells)
-    return text.getvalue().encode("utf-8", "surrogateescape")
+    """A line with cells as they are to be written."""
+    line = ",".join("" if cell is None else str(cell) for cell in cells)
+    return f"{line}\n".encode("utf-8", "surrogateescape")
+
+
+def _text(line: bytes) -> str:
+    return line.decode("utf-8", "surrogateescape")
+
+
+def _unquoted(cell: str) -> str:
+    return cell[1:-1].replace('""', '"') if cell[:1] == '"' else cell
 
 
 def _time_of_end(end: int | None) -> int:

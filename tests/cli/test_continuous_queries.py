@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mtlmon import query
+from mtlmon.changelog.records import LatestRecords
 from tests.cli.process import Live, mtlmon, wait_until
 from tests.cli.test_lateness_kills import kill_after
 from tests.reference.revisions import Folded
@@ -443,3 +444,45 @@ def test_errors_in_revisions(line: str, message: str) -> None:
     done = mtlmon("latest", "--format", "jsonl", log=f"{line}\n")
     assert done.status == 2
     assert message in done.errors
+
+
+@pytest.mark.parametrize("format", ["csv", "jsonl"])
+def test_latest_records_with_texts_of_all_kinds(tmp_path: Path, format: str) -> None:
+    """Wherever blocks of the changelog end; and an empty text is not null."""
+    texts = ["a\nb", 'q"x', None, "", "12", "z,\r\ny", "\n" * 99, "'"]
+    rules, log, changes = (str(tmp_path / one) for one in ("r.mtl", "l.jsonl", f"c.{format}"))
+    (tmp_path / "r.mtl").write_text("relation r = rows valid 5 select k as k\n")
+    rows = [{"ts": 4 * n, "k": texts[n % len(texts)]} for n in range(4000)]
+    (tmp_path / "l.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    options = ["--output-format", format]
+    whole = mtlmon("query", *options, rules, "r", log).output
+    mtlmon("query", "--lateness", "10", *options, "-o", changes, rules, "r", log)
+    assert mtlmon("latest", changes).output == whole
+
+
+def test_a_changelog_that_ends_within_quotes() -> None:
+    log = 'start,end,k,op,revision,final,old_end\n1,2,"a\n,insert,1,,\n'
+    done = mtlmon("latest", "--format", "csv", log=log)
+    assert done.status == 2
+    assert done.errors == "mtlmon: <stdin>:2:1: a quote is not closed by the end of the changelog\n"
+
+
+def test_latest_records_of_many_that_are_final_at_once() -> None:
+    """Each is looked up once; and ends that move to and fro leave nothing behind."""
+    loop = LatestRecords(path="c", format="jsonl")
+    line = '{"start":%s,"end":%s,"op":"%s","revision":%s,"final":%s,"old_end":%s}\n'
+    moves = [(8, 9, "update", 3 + 2 * n, 5, 7) for n in range(4000)]
+    back = [(8, 7, "update", 4 + 2 * n, 5, 9) for n in range(4000)]
+    rows: list[tuple[object, ...]] = [(n, n + 1, "insert", 1, 0, "null") for n in range(40000)]
+    rows += [(8, 7, "insert", 2, 5, "null")]
+    for pair in zip(moves, back, strict=True):
+        rows += pair
+    rows += [(50000, "null", "insert", 9000, 45000, "null"), (50000, 50001, "insert", 9001, 1, 1)]
+    loop.load(memoryview("".join(line % row for row in rows[:-2]).encode()))
+    loop.run()
+    assert len(loop._by_end) < 90000
+    started = time.process_time()
+    loop.load(memoryview("".join(line % row for row in rows[-2:]).encode()))
+    loop.run()
+    assert time.process_time() - started < 5
+    assert len(loop.writer.take().splitlines()) == 40001
