@@ -44,10 +44,11 @@ def coalesced(records: Records) -> Records:
 
 
 def changed(records: Records, *, is_insert: bool) -> Records:
-    """Return the records that begin, or those that have ended, each valid at that time alone."""
+    """Return the records that begin, or those that have ended, valid at these times alone."""
     found = coalesced(records)
     times = found.starts if is_insert else found.ends
-    return at_times(found, times).kept(times != NO_END)
+    # equal ones can follow each other
+    return coalesced(at_times(found, times).kept(times != NO_END))
 
 
 def at_times(records: Records, times: NDArray[np.int64]) -> Records:

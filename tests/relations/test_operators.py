@@ -55,6 +55,18 @@ def test_bags_of_one_record(kind: Any, records: list[tuple[bool, int, int]]) -> 
     assert programs.evaluated(node, tables) == programs.expected(node, tables)
 
 
+@given(
+    st.sampled_from([a.Inserts, a.Deletes]),
+    st.lists(st.tuples(st.integers(0, 6), st.integers(1, 4)), max_size=12),
+)
+def test_changes_that_follow_each_other(kind: Any, records: list[tuple[int, int]]) -> None:
+    """What changes again and again is one record, also for `valid`, as for the rules."""
+    row = (1, None, "a")
+    tables = {"one": [(start, start + length, row) for start, length in records], "other": []}
+    for node in (kind(ONE), a.ValidFor(kind(ONE), 3)):
+        assert programs.evaluated(node, tables) == programs.expected(node, tables)
+
+
 @pytest.mark.parametrize("length", [2, 30, 3000])
 @pytest.mark.parametrize("column", ["k", "x", "t", "b", "d", "w", "n"])
 def test_few_records_that_follow_equal_ones(column: str, length: int) -> None:
