@@ -441,18 +441,22 @@ cdef class KeyedMonitors:
             return NO_NUMBER
         return self.waiting.due[self.due_done]
 
+    cdef int catch_up(self, uint32_t number) except -1 nogil:
+        """Let a stream take the rows that were passed over, before the time that passes."""
+        if self.rows_by_trace is not None:
+            self.streams.worker.enter()
+            try:
+                self.streams.catch_up_with(self.rows_by_trace, number)
+            finally:
+                self.streams.worker.leave()
+        return 0
+
     cdef int settle_due(self, size_t first, size_t count, uint64_t time_stamp) except -1 nogil:
         """Settle the due streams in a range of numbers, as no event is below a time-stamp."""
         cdef uint32_t number = self.next_due()
         while number < first + count and number != NO_NUMBER:
             self.done = number - first
-            if self.rows_by_trace is not None:
-                # a row that was passed over comes before the time that passes
-                self.streams.worker.enter()
-                try:
-                    self.streams.catch_up_with(self.rows_by_trace, number)
-                finally:
-                    self.streams.worker.leave()
+            self.catch_up(number)
             self.streams.settle(number, time_stamp)
             self.take_from_worker(number)
             self.waiting.note(&number, 1)
@@ -473,6 +477,7 @@ cdef class KeyedMonitors:
         for k in range(first, min(first + count, <size_t> self.streams.count)):
             self.done = k - first
             if self.streams.earliest_pending(<uint32_t> k, &earliest):
+                self.catch_up(<uint32_t> k)
                 resting = &self.streams.resting[k]
                 self.streams.load(resting)
                 try:
