@@ -44,6 +44,7 @@ __all__ = [
     "increase",
     "integral",
     "last",
+    "mad",
     "max_",
     "median",
     "min_",
@@ -289,6 +290,11 @@ def median(
 ) -> Value:
     """Return the median; arguments as for `avg`."""
     return _window("median", of, lower, upper, default)
+
+
+def mad(of: Argument, lower: Bound = 0, upper: Bound = "inf", *, default: Constant = None) -> Value:
+    """Return the median of the absolute deviations from the median; arguments as for `avg`."""
+    return _window("mad", of, lower, upper, default)
 
 
 def quantile(

@@ -61,7 +61,7 @@ _LEAST_KEYS = 64
 # So many keys that what does not depend on their number does not matter.
 _MANY_KEYS = 1_000
 # These keep what is in the window until it leaves, so without an upper bound they keep everything.
-_KEEP_ALL = frozenset({ops.WINDOW_DISTINCT, ops.WINDOW_MEDIAN, ops.WINDOW_QUANTILE})
+_KEEP_ALL = frozenset({ops.WINDOW_DISTINCT, ops.WINDOW_MEDIAN, ops.WINDOW_QUANTILE, ops.WINDOW_MAD})
 _RATE = "add assume rate <= N/s"
 _NO_INSTANCES = (
     "nothing limits the instances of a stream with per: until silence() > 1h does, for instance, "

@@ -353,7 +353,7 @@ class Kernel:
             assert isinstance(share, float)
             if not 0 <= share <= 1:
                 raise NotPossible(f"quantile takes a number from 0 to 1, not {parameters[0]}")
-            return native.QuantileWindow(share, lower, upper)
+            return native.QuantileWindow(share, lower, upper, operator is ops.WINDOW_MAD)
         if operator in _CHOICES:
             choice = _CHOICES[operator]
             compares = self._compares_texts
@@ -383,7 +383,7 @@ def _scattered(values: NDArray[_Number], places: NDArray[np.int64], count: int) 
 _COUNTING = {ops.WINDOW_COUNT, ops.WINDOW_ANY, ops.WINDOW_ALL, ops.WINDOW_DISTINCT}
 """Aggregates with a value where nothing is in the window."""
 _COUNTS = {ops.WINDOW_COUNT, ops.COUNT_ROWS, ops.WINDOW_ANY, ops.WINDOW_ALL}
-_QUANTILES = {ops.WINDOW_MEDIAN, ops.WINDOW_QUANTILE}
+_QUANTILES = {ops.WINDOW_MEDIAN, ops.WINDOW_QUANTILE, ops.WINDOW_MAD}
 _SUMS: dict[Operator, Literal["sum", "avg", "var", "stddev"]] = {
     ops.WINDOW_SUM: "sum",
     ops.WINDOW_AVG: "avg",

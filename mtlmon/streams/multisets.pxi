@@ -4,7 +4,7 @@
 Quantiles keep the values of a key sorted, in blocks.
 """
 
-from libc.math cimport floor, isinf
+from libc.math cimport NAN, fabs, floor, isfinite, isinf
 from libc.stdint cimport INT64_MIN
 
 
@@ -547,10 +547,13 @@ cdef double quantile_of(const Sorted *sorted, double share) noexcept nogil:
     cdef double below = floor(place)
     cdef double part = place - below
     cdef double low = code_at(sorted, <int64_t> below)
-    cdef double high
     if part == 0:
         return low
-    high = code_at(sorted, <int64_t> below + 1)
+    return between(low, code_at(sorted, <int64_t> below + 1), part)
+
+
+cdef inline double between(double low, double high, double part) noexcept nogil:
+    """The value at a part of the way from one to another."""
     if low == high:
         return low
     if isinf(high - low):
@@ -558,20 +561,70 @@ cdef double quantile_of(const Sorted *sorted, double share) noexcept nogil:
     return low + (high - low) * part
 
 
+cdef double deviation_quantile(const Sorted *sorted, double share) noexcept nogil:
+    """A quantile of the absolute deviations from the median of floats, of which there is one."""
+    cdef double middle = quantile_of(sorted, 0.5)
+    cdef double place = <double> (sorted.count - 1) * share
+    cdef double below = floor(place)
+    cdef double part = place - below
+    cdef double low
+    if not isfinite(middle):
+        # an infinite median is one of the values, and has no deviation from itself
+        return NAN
+    low = deviation_at(sorted, middle, <int64_t> below)
+    if part == 0:
+        return low
+    return between(low, deviation_at(sorted, middle, <int64_t> below + 1), part)
+
+
+cdef double deviation_at(const Sorted *sorted, double middle, int64_t place) noexcept nogil:
+    """The absolute deviation from the median at a place in their order.
+
+    Those of the values below the median fall, and those of the others grow. The deviations before
+    the place are the nearest of some values below the median, and of some others: a binary search
+    finds how many are below.
+    """
+    cdef int64_t half = sorted.count // 2
+    cdef int64_t others = sorted.count - half
+    cdef int64_t least = max(<int64_t> 0, place - others)
+    cdef int64_t most = min(place, half)
+    cdef int64_t lower, upper
+    cdef double found
+    while least < most:
+        lower = (least + most) // 2
+        upper = place - lower
+        if code_at(sorted, half + upper - 1) - middle > middle - code_at(sorted, half - 1 - lower):
+            least = lower + 1
+        else:
+            most = lower
+    upper = place - least
+    if upper == others:
+        return fabs(middle - code_at(sorted, half - 1 - least))
+    found = fabs(code_at(sorted, half + upper) - middle)
+    if least < half:
+        found = min(found, fabs(middle - code_at(sorted, half - 1 - least)))
+    return found
+
+
 @final
 cdef class QuantileWindow(Window):
     """Quantiles of floats, interpolated linearly between the two nearest values.
 
     share: which quantile, from 0 to 1.
+    of_deviations: whether it is one of the absolute deviations from the median.
     """
 
     cdef double share
+    cdef bint of_deviations
     cdef Sorted *sorted
 
-    def __cinit__(self, double share, int64_t lower, int64_t upper):
+    def __cinit__(
+        self, double share, int64_t lower, int64_t upper, bint of_deviations=False
+    ):
         if not 0 <= share <= 1:
             raise ValueError(f"a quantile is from 0 to 1, not {share}")
         self.share = share
+        self.of_deviations = of_deviations
         self.set_bounds(lower, upper)
         init_rows(&self.rows, True, False)
 
@@ -638,7 +691,10 @@ cdef class QuantileWindow(Window):
         if sorted.count == 0:
             value[0] = 0
             return NOTHING
-        found = quantile_of(sorted, self.share)
+        if self.of_deviations:
+            found = deviation_quantile(sorted, self.share)
+        else:
+            found = quantile_of(sorted, self.share)
         memcpy(value, &found, sizeof(found))
         return FOUND
 

@@ -92,7 +92,9 @@ class DistinctWindow(Window):
 
 @final
 class QuantileWindow(Window):
-    def __init__(self, share: float, lower: int, upper: int) -> None: ...
+    def __init__(
+        self, share: float, lower: int, upper: int, of_deviations: bool = False
+    ) -> None: ...
 
 @final
 class StepWindow(Window):

@@ -422,8 +422,10 @@ class MachineResults(NamedTuple):
 
     Attributes:
         machine: the machine.
-        inputs, input_masks: the cells of inputs, and their masks.
-        results, validities: the cells of results, and whether they are valid.
+        inputs: the cells of inputs.
+        input_masks: their masks.
+        results: the cells of results.
+        validities: whether they are valid.
     """
 
     machine: native.Machine

@@ -83,6 +83,7 @@ AGGREGATES = _table(
     ("percentile pct percentile_cont quantiles", "quantile"),
     ("std stdev stddev_samp stddev_pop sd", "stddev"),
     ("variance var_samp var_pop", "var"),
+    ("median_absolute_deviation medianabsolutedeviation mad_over_time", "mad"),
     ("cnt number counter size", "count"),
     ("irate per_second", "rate"),
     ("growth", "increase"),

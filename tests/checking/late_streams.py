@@ -80,6 +80,7 @@ CONDITIONS = (
     "max(spent over spent) > 15",
     "count[3,3](ask) > 0",
     "increase[0,7](amount) > 4",
+    "mad[0,9](amount) > 1",
     "changes[0,*)(host) > 3",
     "resets[1,9](amount) = 2",
     # the root of a negative number is NaN, which is no value in windows

@@ -65,6 +65,7 @@ def _checked(text: str, environment: Environment = _ENVIRONMENT) -> tuple[Predic
         ("increase[0,5](i)", "integer"),
         ("increase[0,5](f)", "float"),
         ("rate[0,5](i)", "float"),
+        ("mad[0,5](i)", "float"),
         ("changes[0,5](s) + resets[0,5](d)", "integer"),
         ("first[0,5](s)", "text"),
         ("last[0,5](yes)", "boolean"),

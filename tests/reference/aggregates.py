@@ -76,6 +76,9 @@ def fold(aggregate: str, values: list[Value], parameter: float = 0.5) -> Value:
         return average(values)
     if aggregate in {"var", "stddev"}:
         return spread(values, aggregate)
+    if aggregate == "mad":
+        middle = quantile(values, 0.5)
+        return quantile([abs(value - middle) for value in values], 0.5)  # type: ignore[operator]
     return quantile(values, 0.5 if aggregate == "median" else parameter)
 
 

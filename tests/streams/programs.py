@@ -355,7 +355,7 @@ class Writer:
             ],
             "float": [
                 *("sum", "avg", "avg", "first", "last", "min", "max"),
-                *("var", "stddev", "median", "quantile", "integral", "increase", "rate"),
+                *("var", "stddev", "median", "mad", "quantile", "integral", "increase", "rate"),
             ],
             "boolean": ["any", "all", "first", "last"],
             "text": ["first", "last", "min", "max"],
@@ -364,7 +364,8 @@ class Writer:
         if word == "rows":
             return f"count{interval}()"
         inner = "boolean" if word in {"count", "any", "all"} else kind
-        if word in {"avg", "var", "stddev", "median", "quantile", "integral", "rate", "resets"}:
+        means = {"avg", "var", "stddev", "median", "mad", "quantile"}
+        if word in {*means, "integral", "rate", "resets"}:
             inner = self.one(["integer", "float"])
         if word in {"distinct", "changes"}:
             inner = self.one(["integer", "float", "boolean", "text"])

@@ -56,6 +56,7 @@ def due_programs(draw: st.DrawFn) -> Texts:
         "integral[0,9](f)",
         "integral[2,7](i % 7)",
         "increase[0,9](f)",
+        "mad[0,9](f)",
         "resets[2,7](i % 7)",
         "(i % 9).hold(or: 1)",
         "median[4,4](f)",

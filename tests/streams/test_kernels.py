@@ -17,9 +17,10 @@ from tests.doors import streams_native as native
 from tests.reference import aggregates as reference
 from tests.reference.aggregates import Value
 
+QUANTILES = ("median", "quantile", "mad")
 AGGREGATES = (
     *("count", "sum", "avg", "first", "last", "min", "max"),
-    *("var", "stddev", "distinct", "median", "quantile", "integral", "lines"),
+    *("var", "stddev", "distinct", *QUANTILES, "integral", "lines"),
     *("increase", "rate", "changes", "resets"),
 )
 AREAS = {"integral": reference.integral, "lines": reference.line_integral}
@@ -42,8 +43,9 @@ def kernel_of(name: str, is_float: bool, lower: int, upper: int | None) -> nativ
         return native.StepWindow(name, is_float, lower, bound, SHARE)  # type: ignore[arg-type]
     if name == "distinct":
         return native.DistinctWindow(is_float, lower, bound)
-    if name in {"median", "quantile"}:
-        return native.QuantileWindow(0.5 if name == "median" else SHARE, lower, bound)
+    if name in QUANTILES:
+        share = SHARE if name == "quantile" else 0.5
+        return native.QuantileWindow(share, lower, bound, name == "mad")
     if name in {"sum", "avg", "var", "stddev"}:
         return native.SumWindow(name, is_float, lower, bound)  # type: ignore[arg-type]
     if upper is None:
@@ -130,7 +132,7 @@ def cases(draw: st.DrawFn, kind: str | None = None) -> dict[str, Any]:
         time += step
         rows.append((time, trace, value))
     cuts = sorted(draw(st.lists(st.integers(0, len(rows)), max_size=4)))
-    names = [name for name in AGGREGATES if kind == "float" or name not in {"median", "quantile"}]
+    names = [name for name in AGGREGATES if kind == "float" or name not in QUANTILES]
     return {
         "name": draw(st.sampled_from(names)),
         "is_float": kind == "float",
@@ -185,7 +187,7 @@ def compare(
         (name, kind)
         for name in AGGREGATES
         for kind in NUMBERS
-        if kind == "float" or name not in {"median", "quantile"}
+        if kind == "float" or name not in QUANTILES
     ],
 )
 @settings(max_examples=100)
@@ -295,7 +297,7 @@ def test_sums_of_floats_are_those_of_fsum() -> None:
         assert sums[row] == math.fsum(values[first : row + 1])
 
 
-@pytest.mark.parametrize("name", ["median", "distinct", "min", "var", "increase", "resets"])
+@pytest.mark.parametrize("name", ["median", "mad", "distinct", "min", "var", "increase", "resets"])
 def test_large_windows_are_those_of_the_reference(name: str) -> None:
     """Values in many blocks, and tables that grow and shrink."""
     random = np.random.default_rng(2)

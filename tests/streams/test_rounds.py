@@ -17,7 +17,7 @@ from tests.sampling import thinned
 
 CHOICES = ("min", "max", "first", "latest")
 STEPS = ("integral", "lines", "increase", "rate", "changes", "resets")
-BOUNDED = ("count", "sum", "avg", "stddev", "distinct", "quantile", *STEPS, *CHOICES)
+BOUNDED = ("count", "sum", "avg", "stddev", "distinct", "quantile", "mad", *STEPS, *CHOICES)
 UNBOUNDED = ("count", "sum", "var", "last", *STEPS, *CHOICES)
 FLOATS = (0.0, -0.0, 0.1, -2.5, 1e300, -1e300, 5e-324, float("inf"), float("nan"))
 
@@ -36,8 +36,9 @@ class Aggregate(NamedTuple):
             return native.SumWindow(kind, is_float, lower, upper)  # type: ignore[arg-type]
         if kind == "distinct":
             return native.DistinctWindow(is_float, lower, upper)
-        if kind == "quantile":
-            return native.QuantileWindow(0.3, lower, upper)
+        if kind in {"quantile", "mad"}:
+            share = 0.3 if kind == "quantile" else 0.5
+            return native.QuantileWindow(share, lower, upper, kind == "mad")
         if kind in STEPS:
             return native.StepWindow(kind, is_float, lower, upper, 7)  # type: ignore[arg-type]
         if kind == "last":
@@ -54,7 +55,7 @@ def aggregates(source: random.Random, is_float: bool) -> list[Aggregate]:
     for _ in range(source.randint(1, 4)):
         lower = source.choice([0, 0, 0, source.randint(1, 20)])
         kind = source.choice(BOUNDED if (is_bounded := source.random() < 0.6) else UNBOUNDED)
-        if kind == "quantile" and not is_float:
+        if kind in {"quantile", "mad"} and not is_float:
             kind = "count"
         if kind == "last":
             lower = source.choice([0, 0, 3])

@@ -198,6 +198,8 @@ WINDOW_VAR = _aggregate("var")
 WINDOW_STDDEV = _aggregate("stddev")
 WINDOW_MEDIAN = _aggregate("median")
 WINDOW_QUANTILE = _aggregate("quantile", constants=1)
+WINDOW_MAD = _aggregate("mad")
+"""The median of the absolute deviations from the median."""
 WINDOW_INTEGRAL = _aggregate("integral")
 WINDOW_INCREASE = _aggregate("increase")
 """How much a counter has grown."""
@@ -305,13 +307,14 @@ AGGREGATES = {
         *(WINDOW_COUNT, WINDOW_SUM, WINDOW_AVG, WINDOW_MIN, WINDOW_MAX, WINDOW_FIRST, WINDOW_LAST),
         *(WINDOW_ANY, WINDOW_ALL, WINDOW_DISTINCT, WINDOW_VAR, WINDOW_STDDEV, WINDOW_MEDIAN),
         *(WINDOW_QUANTILE, WINDOW_INTEGRAL, WINDOW_INCREASE, WINDOW_RATE, WINDOW_CHANGES),
-        WINDOW_RESETS,
+        *(WINDOW_RESETS, WINDOW_MAD),
     )
 }
 """The aggregate with one argument for each word."""
 
 RESERVED = frozenset(
-    {*FUNCTIONS, *AGGREGATES, *FORMULA_AGGREGATES} - {one.word for one in GROWTH | OF_FLOATS}
+    {*FUNCTIONS, *AGGREGATES, *FORMULA_AGGREGATES}
+    - {one.word for one in GROWTH | OF_FLOATS | {WINDOW_MAD}}
 ) | {SQRT.word}
 """The words that no stream, relation or atom with arguments has."""
 
