@@ -102,9 +102,14 @@ class Value:
         length = str(interval)[1:].partition(",")[0]
         return self._offset("at", f"-{length}", default)
 
-    def hold(self, *, default: Constant = None) -> Value:
-        """Return the last value that is not null, this row included: `.hold()`."""
-        return self._offset("hold", "", default)
+    def hold(self, distance: int = 0, *, default: Constant = None) -> Value:
+        """Return the newest value that is not null, this row included: `.hold()`.
+
+        Args:
+            distance: how many values before the newest one.
+            default: the value where there is none.
+        """
+        return self._offset("hold", str(distance) if distance else "", default)
 
     def is_null(self) -> Formula:
         """Return the formula that the value is null."""

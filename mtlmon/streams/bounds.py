@@ -488,7 +488,7 @@ def _text_bytes(count: int) -> int:
 
 def _queue_length(kernel: Kernel) -> int | None:
     """How old the rows can be that a kernel keeps one by one; None if it keeps none."""
-    lower, upper, distance, _ = kernel.extent
+    lower, upper, distance, *_ = kernel.extent
     if distance:
         return None
     if upper >= 0:
@@ -497,7 +497,7 @@ def _queue_length(kernel: Kernel) -> int | None:
 
 
 def _words(kernel: Kernel, unit: str | None, period: int) -> str:
-    lower, upper, distance, _ = kernel.extent
+    lower, upper, distance, *_ = kernel.extent
     operator = kernel.node.operator
     if distance:
         return _values(distance)

@@ -157,7 +157,7 @@ class Delays:
             reason = _reason_of_ticks(kernel, has_gaps, is_repeatable or can_step)
             self.obstacles.append(Obstacle(f"{node} {reason}", node))
             return
-        if node.operator is ops.LAST:
+        if extent.distance:
             self._of_last.append((kernel, ago))
         if period != ROWS:
             self.shift(ago)
@@ -342,8 +342,8 @@ def _time_ago(kernel: Kernel, argument: int, period: int, *, has_gaps: bool) -> 
         kernel: the offset.
         argument: the time-points of its argument.
         period: those of its results.
-        has_gaps: whether the argument may have no value at a tick, so that `.last(2)` may be any
-            ticks ago.
+        has_gaps: whether the argument may have no value at a tick, so that `.last(2)` and
+            `.hold(1)` may be any ticks ago.
 
     Returns:
         A length of time; None if not only this matters.
@@ -351,15 +351,15 @@ def _time_ago(kernel: Kernel, argument: int, period: int, *, has_gaps: bool) -> 
     operator, extent = kernel.node.operator, kernel.extent
     if argument <= ROWS:
         return None
-    if operator is ops.LAST and (extent.distance == 1 or not has_gaps):
-        ago = extent.distance * argument
+    if extent.distance == 1 or (extent.distance and not has_gaps):
+        ago = (extent.distance - 1) * argument
         if period == ROWS:
             # The last tick that a row sees is up to one period below the row.
-            ago = 0 if extent.distance == 1 else ago - argument + 1
-        elif period >= CHANGES:
+            ago += 0 if extent.distance == 1 else 1
+        elif operator is ops.LAST:
             # A change sees the tick at its own time, too, which is not below it.
-            ago += 1 - argument
-    elif operator in {ops.AT, ops.HOLD}:
+            ago += 1 if period >= CHANGES else argument
+    elif kernel.keeps_latest:
         ago = extent.lower
     else:
         return None
@@ -378,7 +378,7 @@ def _reason_of_ticks(kernel: Kernel, has_gaps: bool, is_repeatable: bool) -> str
     operator = kernel.node.operator
     if is_repeatable:
         return "looks at ticks of which some may be left out"
-    if operator is ops.LAST and has_gaps and kernel.extent.distance > 1:
+    if has_gaps and kernel.extent.distance > 1:
         return "passes over ticks that have no value"
     if operator in ops.OFFSETS.values():
         return "is not at ticks of its stream"
@@ -414,10 +414,11 @@ def delays_of_instances(layers: Sequence[Layer], time: str | None, frame: int) -
             operators = {kernel.node.operator for kernel in task.kernels}
             if period != frame:
                 # what is held between ticks, in the instance or from outside of it
-                if not operators <= {ops.AT, ops.HOLD}:
+                if not all(kernel.keeps_latest for kernel in task.kernels):
                     refuse(task, "looks at ticks of an instance")
             elif argument == frame:
-                if not isinstance(task, KernelTask) or operators != {ops.HOLD}:
+                is_held = operators == {ops.HOLD} and task.kernels[0].keeps_latest
+                if not isinstance(task, KernelTask) or not is_held:
                     refuse(task, "looks at earlier ticks of an instance")
             elif ops.WINDOW_INTEGRAL in operators:
                 refuse(task, "changes in an instance without rows")

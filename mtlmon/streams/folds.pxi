@@ -343,20 +343,23 @@ cdef class Fold(Kernel):
 
 @final
 cdef class Last(Kernel):
-    """The k-th value below the present row.
+    """The k-th value below the present row, or up to it.
 
     distance: k, from 1.
+    counts_present: whether the value at the present row is among them.
     """
 
     cdef uint32_t distance
+    cdef bint counts_present
     cdef int64_t *cells         # for each trace its last `distance` values, in a ring
     cdef uint64_t *counts       # the number of all values of a trace
     cdef Journal journal
 
-    def __cinit__(self, uint32_t distance):
+    def __cinit__(self, uint32_t distance, bint counts_present=False):
         if distance < 1 or distance > MOST_DISTANCE:
             raise ValueError(f"a distance of {distance} values")
         self.distance = distance
+        self.counts_present = counts_present
 
     def __dealloc__(self):
         free(self.cells)

@@ -648,6 +648,9 @@ cdef int step_by_trace(KernelByTrace kernel, const RowColumns *columns) except -
     cdef size_t k
     cdef uint32_t trace
     cdef int found = FOUND
+    cdef bint is_below = False      # whether the row itself does not count
+    if KernelByTrace is Last:
+        is_below = not kernel.counts_present
     for k in range(count):
         if k + 2 * AHEAD < count:
             kernel.expect_early(columns.numbers[k + 2 * AHEAD])
@@ -659,13 +662,14 @@ cdef int step_by_trace(KernelByTrace kernel, const RowColumns *columns) except -
             )
             mark += 1
         if KernelByTrace is Last:
-            found = kernel.get_by_trace(columns.time_stamps[k], trace, &columns.results[k])
+            if is_below:
+                found = kernel.get_by_trace(columns.time_stamps[k], trace, &columns.results[k])
         if columns.mask == NULL or columns.mask[k]:
             kernel.put_by_trace(
                 columns.time_stamps[k], trace,
                 0 if columns.values == NULL else columns.values[k]
             )
-        if KernelByTrace is not Last:
+        if not is_below:
             found = kernel.get_by_trace(columns.time_stamps[k], trace, &columns.results[k])
         columns.validity[k] = <uint8_t> found
         if found == OVERFLOWS:
@@ -681,10 +685,13 @@ cdef int run_rows(
     cdef size_t k
     cdef uint32_t trace = 0
     cdef bint is_wanted
+    cdef bint is_below = False      # whether the row itself does not count
     cdef int found
     cdef int64_t last, unused
     if arguments is not None:
         return run_apart(kernel, batch, arguments, values, mask, results, validity)
+    if AnyKernel is Last:
+        is_below = not kernel.counts_present
     for k in range(batch.count):
         if AnyKernel is QuantileWindow:
             if k + 3 * AHEAD < batch.count:
@@ -697,13 +704,12 @@ cdef int run_rows(
         is_wanted = wanted == NULL or wanted[k] != 0
         found = NOTHING
         if AnyKernel is Last:
-            if is_wanted:
+            if is_wanted and is_below:
                 found = kernel.get(batch.time_stamps[k], trace, &results[k])
         if mask == NULL or mask[k]:
             kernel.put(batch.time_stamps[k], trace, 0 if values == NULL else values[k])
-        if AnyKernel is not Last:
-            if is_wanted:
-                found = kernel.get(batch.time_stamps[k], trace, &results[k])
+        if is_wanted and not is_below:
+            found = kernel.get(batch.time_stamps[k], trace, &results[k])
         validity[k] = <uint8_t> found
         if found == OVERFLOWS:
             return OVERFLOWS

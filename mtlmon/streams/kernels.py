@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _Number = TypeVar("_Number", np.int64, np.uint8)
 
 MOST_DISTANCE = 1_000_000
-"""How many values LAST looks back at most; as many are kept for each trace."""
+"""How many values LAST and HOLD look back at most; as many are kept for each trace."""
 
 
 class Extent(NamedTuple):
@@ -40,20 +40,22 @@ class Extent(NamedTuple):
     Attributes:
         lower: how old values are at least, in units of time.
         upper: how old they are at most; -1 for no limit.
-        distance: for LAST, how many values back; otherwise 0.
+        distance: for LAST and `hold(1)`, how many values back, from 1; otherwise 0.
         length: for a rate, how long the window is: in seconds if the unit of time is known, else in
             units of time.
+        counts_present: whether the value at the row itself is the first one back.
     """
 
     lower: int
     upper: int
     distance: int = 0
     length: float = 0
+    counts_present: bool = False
 
     @property
     def excludes_present(self) -> bool:
         """Whether the value at a row does not depend on the argument at the same row."""
-        return self.distance > 0 or self.lower > 0
+        return (self.distance > 0 and not self.counts_present) or self.lower > 0
 
 
 def extent_of(node: Expression, unit: str | None) -> Extent:
@@ -78,11 +80,13 @@ def extent_of(node: Expression, unit: str | None) -> Extent:
             length = units * UNITS[unit] / UNITS["s"] if unit is not None else float(units)
         return Extent(interval.lower, upper, length=length)
     distance = node.offset.distance
-    if node.operator is ops.LAST:
+    if node.operator in {ops.LAST, ops.HOLD} and distance:
         assert isinstance(distance, int)
-        if distance > MOST_DISTANCE:
-            raise NotPossible(f"last({distance}) looks back further than {MOST_DISTANCE} values")
-        return Extent(0, -1, distance)
+        word, counts_present = node.operator.word, node.operator is ops.HOLD
+        most = MOST_DISTANCE - counts_present
+        if distance > most:
+            raise NotPossible(f"{word}({distance}) looks back further than {most} values")
+        return Extent(0, -1, distance + counts_present, counts_present=counts_present)
     if node.operator is ops.NEXT:
         raise NotPossible(
             "next(...) looks at later rows: only policies and triggers on rows can use it, and the "
@@ -233,10 +237,12 @@ class Kernel:
 
         It may change for as long as `extent.lower` after another value came.
         """
-        operator = self.node.operator
-        return operator in {ops.AT, ops.HOLD} or (
-            operator is ops.LAST and self.extent.distance == 1
-        )
+        return self.keeps_latest or (self.node.operator is ops.LAST and self.extent.distance == 1)
+
+    @property
+    def keeps_latest(self) -> bool:
+        """Whether it is the newest value, or the newest one of some time ago."""
+        return self.node.operator in {ops.AT, ops.HOLD} and not self.extent.distance
 
     @property
     def settling_age(self) -> int | None:
@@ -330,12 +336,12 @@ class Kernel:
 
     def _kernel(self) -> native.Kernel:
         operator = self.node.operator
-        lower, upper, distance, length = self.extent
+        lower, upper, distance, length, counts_present = self.extent
         is_float = self.argument.name == "float"
         if operator in _COUNTS:
             return native.CountWindow(lower, upper)
-        if operator is ops.LAST:
-            return native.Last(distance)
+        if distance:
+            return native.Last(distance, counts_present)
         if operator in {ops.AT, ops.HOLD}:
             return native.Fold("last", is_float, lower)
         if operator in _SUMS:

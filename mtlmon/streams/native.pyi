@@ -110,7 +110,7 @@ class Fold(Kernel):
 
 @final
 class Last(Kernel):
-    def __init__(self, distance: int) -> None: ...
+    def __init__(self, distance: int, counts_present: bool = False) -> None: ...
 
 @final
 class TickWindow(Kernel):

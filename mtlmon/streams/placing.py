@@ -158,7 +158,7 @@ class Placer:
                 raise error_at(origin, node, str(error)) from None
             column = self._columns.new_column(column_type(kernel.kind))
             task = KernelTask(column, kernel, tuple(arguments), argument_period, period)
-            if node.operator is ops.LAST and argument_period > ROWS:
+            if extent.distance and argument_period > ROWS:
                 (read_at_ticks,) = node.operands
                 task.may_be_null = self._declared.may_be_null(read_at_ticks, None)
             self.add_task(task, layer)

@@ -258,7 +258,8 @@ class Memories:
 
     A stream rests when a tick leaves its state as it was, which is easily seen where all memories
     keep one value: `.last()`. So `x.last(3)` becomes `x.last().last().last()`, where the last two
-    only take a value at ticks where x has one. Beside `x.at(-1m)` there is `x.last()`, which tells
+    only take a value at ticks where x has one. `x.hold(1)` is `x.last()` at such a tick, and
+    `x.last(2)` at others. Beside `x.at(-1m)` there is `x.last()`, which tells
     at which ticks x changes.
 
     Args:
@@ -286,20 +287,34 @@ class Memories:
         """Add a memory, if it is new, and return what reads its results; see `Memory`."""
         argument = whole.operands[0] if whole.operands else whole
         is_at_ticks = period == argument_period > ROWS
-        if is_at_ticks and node.operator in {ops.AT, ops.HOLD}:
+        if is_at_ticks and node.operator in {ops.AT, ops.HOLD} and not extent.distance:
             self._last(node, argument, None, origin, period)
-        if is_at_ticks and node.operator is ops.LAST and 1 < extent.distance <= _MOST_STEPS:
-            has_value = Expression(ops.IS_NOT_NULL, (argument,), None, argument.span)
-            value = argument
-            for _ in range(extent.distance - 1):
-                before = self._last(node, value, None, origin, period)
-                value = chosen_value(has_value, before, None)
-            return self._last(node, value, node.offset.default, origin, period)
+        if is_at_ticks and 1 < extent.distance <= _MOST_STEPS:
+            found = self._earlier(node, argument, extent.distance, origin, period)
+            if node.operator is ops.LAST:
+                return found
+            nearer = self._earlier(node, argument, extent.distance - 1, origin, period)
+            return Expression(ops.IF, (_has_value(argument), nearer, found), None, node.span)
         key = period, argument_period, whole
         if key not in self._found:
             column = f"{self._prefix}kept {len(self._found)}"
             self._found[key] = Memory(column, node, extent, whole, origin, period, argument_period)
         return read(self._found[key].column, node)
+
+    def _earlier(
+        self,
+        node: Expression,
+        argument: Expression,
+        distance: int,
+        origin: Predicate,
+        period: int,
+    ) -> Expression:
+        """Add an earlier value of an argument at ticks, from the last one of each value on."""
+        value = argument
+        for _ in range(distance - 1):
+            before = self._last(node, value, None, origin, period)
+            value = chosen_value(_has_value(argument), before, None)
+        return self._last(node, value, node.offset.default, origin, period)
 
     def _last(
         self,
@@ -314,3 +329,7 @@ class Memories:
         last = Expression(ops.LAST, node.operands, offset, node.span)
         whole = Expression(ops.LAST, (argument,), offset, node.span)
         return self.column(last, Extent(0, -1, 1), whole, origin, period, period)
+
+
+def _has_value(argument: Expression) -> Expression:
+    return Expression(ops.IS_NOT_NULL, (argument,), None, argument.span)

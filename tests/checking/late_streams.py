@@ -69,6 +69,7 @@ CONDITIONS = (
     "amount.last(or: 0) > amount",
     "amount.at(-3, or: 0) > 4",
     "big.hold(or: 0) > 7",
+    "amount < big.hold(1, or: 9)",
     "before < amount",
     "total > 20",
     "most > 2",

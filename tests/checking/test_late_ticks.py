@@ -39,11 +39,14 @@ AT_TICKS = (
     "total.hold(or: 0) > 20",
     "avg[0,7](amount, or: 0) > 4",
     "asked.last(or: 0) < asked",
+    "amount.hold(1, or: 0) > 4",
+    "often.hold(1, or: 0) < often.hold(or: 0)",
     "any(of_host > 1 over of_host)",
 )
 AT_ROWS = (
     "asked.hold(or: 0) > 1",
     "often.at(-3, or: 0) > 1",
+    "often.hold(1, or: 0) > 1",
     "step.hold(or: 0) > amount",
     "max[0,9](often) > 1",
     "count[0,7](ask) >= 2",

@@ -98,7 +98,7 @@ def _applied(draw: st.DrawFn, operands: st.SearchStrategy[Expression]) -> Expres
         distance = draw(st.one_of(st.integers(0, 5), _DURATIONS))
         return Expression(operator, taken, Offset(distance, draw(_CONSTANTS)))
     if operator is ops.HOLD:
-        return Expression(operator, taken, Offset(0, draw(_CONSTANTS)))
+        return Expression(operator, taken, Offset(draw(st.integers(0, 5)), draw(_CONSTANTS)))
     if operator is ops.OVER:
         aggregate = draw(st.sampled_from(sorted(ops.OVER_WORDS)))
         constants = (Decimal("0.9"),) * ops.AGGREGATES[aggregate].constants
@@ -194,6 +194,7 @@ def test_the_tree() -> None:
     assert parse_expression("x.at(-1s)", unit="later").offset == Offset(Duration(1, "s"))
     assert parse_expression("x.last(2, or: true)").offset == Offset(2, True)
     assert parse_expression("x.hold()").offset == Offset(0, None)
+    assert parse_expression("x.hold(2, or: 1)").offset == Offset(2, 1)
     assert parse_expression("sum(x over s)").over == Over("sum", "s")
     share = parse_expression("quantile(x over s, 0.9)")
     assert share.over == Over("quantile", "s", (Decimal("0.9"),))
@@ -328,7 +329,9 @@ def test_deep_and_long_expressions(text: str) -> None:
         ("x.last(0)", 8, "the number after .last is from 1 to", ""),
         ("x.last(1.5)", 8, "expected a whole number, found '1.5'", "x.last(2)"),
         ("x.last(1, 2)", 11, "expected or:, found '2'", ".last(1, or: 0)"),
-        ("x.hold(1)", 8, "expected ')' at the end of .hold", "x.hold(or: 0)"),
+        ("x.hold(0)", 8, "the number after .hold is from 1 to", "hold() is the newest value"),
+        ("x.hold(, or: 0)", 8, "expected a whole number, found ','", "x.hold(1)"),
+        ("x.hold(1, 2)", 11, "expected or:, found '2'", ".hold(1, or: 0)"),
         ("x is null.last()", 10, ".last needs parentheses before it", "(...).last(...)"),
         ("a.b.last()", 1, "the name of a column has only letters", "write `a.b`.last(...)"),
         ("row.a.b", 1, "the name of a column has only letters", "write row.`a.b`"),

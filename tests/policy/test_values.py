@@ -88,6 +88,7 @@ def test_calculations_are_as_they_are_built(pair: tuple[Value, Expression]) -> N
         (values.any_("bad", 0, 5), "any[0,5](bad)"),
         (column("user name").at("5m", default="x") == "y", '`user name`.at(-5m, or: "x") = "y"'),
         (column("a").hold().is_null(), "a.hold() is null"),
+        (column("a").hold(2, default=0) > 1, "a.hold(2, or: 0) > 1"),
         (column("a").next(2) < column("a"), "a.next(2) < a"),
         (column("a").is_in([1, Decimal("2.50")]), "a in (1, 2.50)"),
         (3 - column("a") > -2, "3 - a > -2"),

@@ -41,6 +41,12 @@ def last(values: Sequence[Value], row: int, distance: int) -> Value:
     return below[-distance] if len(below) >= distance else None
 
 
+def latest(values: Sequence[Value], row: int, distance: int) -> Value:
+    """The value that is `distance` values before the newest one that a row sees."""
+    seen = [value for value in values[: row + 1] if value is not None]
+    return seen[-1 - distance] if len(seen) > distance else None
+
+
 def at(time_stamps: Sequence[int], values: Sequence[Value], row: int, distance: int) -> Value:
     """The last value at or before a time that is `distance` before that of a row."""
     found = in_window(time_stamps, values, row, distance, None)

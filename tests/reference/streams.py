@@ -13,7 +13,16 @@ from tests.doors import Changes, Expression
 from tests.doors import predicates_operators as ops
 from tests.policy.evaluator import Overflow as PredicateOverflow
 from tests.policy.evaluator import evaluate
-from tests.reference.aggregates import Overflow, at, fold, in_window, integral, last, line_integral
+from tests.reference.aggregates import (
+    Overflow,
+    at,
+    fold,
+    in_window,
+    integral,
+    last,
+    latest,
+    line_integral,
+)
 from tests.reference.relations import Relation
 
 
@@ -590,6 +599,8 @@ class _Trace:
         assert isinstance(distance, int)
         if node.operator.name == "LAST":
             found = last(self.column(node, place, 0, instance, is_below=True), place, distance)
+        elif node.operator.name == "HOLD":
+            found = latest(self.column(node, place, 0, instance), place, distance)
         else:
             values = self.column(node, place, distance, instance)
             found = at(self.time_stamps(place), values, place, distance)

@@ -390,7 +390,8 @@ class Writer:
             return f"({argument}).last({distance}{default})"
         if word == "at":
             return f"({argument}).at(-{distance}{default})"
-        return f"({argument}).hold({default.removeprefix(', ')})"
+        before = self.one(["", "1", "2"])
+        return f"({argument}).hold({(before + default).removeprefix(', ')})"
 
     def argument(self, kind: str, depth: int, is_past: bool) -> str:
         """What an aggregate or offset is of, that perhaps only looks at earlier rows."""

@@ -59,6 +59,7 @@ def due_programs(draw: st.DrawFn) -> Texts:
         "mad[0,9](f)",
         "resets[2,7](i % 7)",
         "(i % 9).hold(or: 1)",
+        "(i % 9).hold(1)",
         "median[4,4](f)",
     ]
     window = st.sampled_from(windows)
@@ -86,6 +87,8 @@ def due_programs(draw: st.DrawFn) -> Texts:
         "x.at(-2)",
         "x.last(2)",
         (f"x.last({draw(st.integers(2, 4))}, or: true)", period),
+        "x.hold(1)",
+        (f"x.hold({draw(st.integers(1, 3))}, or: true)", period),
         (draw(st.sampled_from(of_ticks)), draw(st.sampled_from([period, 2 * period]))),
         (draw(st.sampled_from(of_ticks)), period),
     ]
@@ -136,10 +139,10 @@ def test_only_what_does_not_rest_is_a_reason() -> None:
     assert [one.reason for one in program.obstacles] == [reason]
 
 
-@pytest.mark.parametrize("distance", [1, 2, 3])
-def test_rows_at_ticks_see_those_below(distance: int) -> None:
+@pytest.mark.parametrize("text", ["x.last()", "x.last(2)", "x.last(3)", "x.hold(1)", "x.hold(2)"])
+def test_rows_at_ticks_see_those_below(text: str) -> None:
     """The second tick below a row at 30 is that at 10, and that at 20 for a row at 31."""
-    texts = Texts({"x": ("count[0,9]()", None, 10)}, [f"x.last({distance})", ("x", 10)])
+    texts = Texts({"x": ("count[0,9]()", None, 10)}, [text, ("x", 10)])
     assert texts.program(only_due=True).due_ticks
     log = [row(time) for time in (5, 6, 10, 11, 19, 20, 30, 31, 39, 40, 41, 70, 71, 80)]
     wanted = expected(texts, log, 100)
@@ -219,6 +222,7 @@ def test_every_tick_is_due_where_values_change_without_rows(text: str) -> None:
         ("median[0,20](x)", 10, "median[0,20](x) looks at ticks"),
         ("sum[0,9](x)", 0, "sum[0,9](x) looks at ticks"),
         ("z.last(2)", 10, "z.last(2) passes over ticks that have no value"),
+        ("z.hold(1)", 10, "z.hold(1) passes over ticks that have no value"),
         ("x.at(-7)", 10, "x.at(-7) is not at ticks of its stream"),
         ("y.last()", 15, "y.last() is not at ticks of its stream"),
         ("own", 10, "a stream reads itself by sum[1,40](own, or: 0)"),
@@ -250,6 +254,8 @@ def test_there_is_a_reason_for_computing_every_tick(text: str, period: int, reas
         ("x.at(-50)", 10, [10, 20, 60, 70]),
         ("x.last(2)", 10, [10, 20, 30, 40]),
         ("x.last(3, or: 5)", 20, [20, 40, 60]),
+        ("x.hold(1)", 10, [10, 20, 30]),
+        ("x.hold(2, or: 5)", 20, [20, 40]),
         ("y.last()", 10, [10, 20, 30, 40, 50, 60, 70]),
         ("max[0,40](x)", 10, [10, 20, 50, 60]),
         ("min[0,49](x)", 10, [10, 20, 50, 60]),

@@ -19,7 +19,7 @@ from tests.streams.test_ticks import expected, require_same
 
 PER = ["per k as p", "per k", "per t as p", "per g as p", "per k as p, t as q", "per k % 2 as p"]
 WINDOWS = ["count[0,3]()", "count[0,7](row.b)", "sum[0,4](i)", "avg[0,9](f)", "max[0,*)(i)"]
-WINDOWS += ["min[1,5](f)", "i.last()", "i.last(2, or: 7)", "f.at(-2)", "i.hold(or: 1)"]
+WINDOWS += ["min[1,5](f)", "i.last()", "i.last(2, or: 7)", "f.at(-2)", "i.hold(or: 1)", "i.hold(1)"]
 WINDOWS += ["distinct[0,6](s)", "integral[0,8](i)", "median[0,9](i)", "sum[0,*)(f)"]
 WINDOWS += ["increase[0,8](i)", "changes[1,6](s)", "rate[0,9](f)"]
 WINDOWS += ["u.last(or: 0)", "sum[0,5](u)", "count[0,9](s = t) + 1", "sum[2,6](i + u)"]
@@ -46,7 +46,7 @@ def files(draw: st.DrawFn) -> File:
         of_known = 'x[1, "a"]'
     looked = f"x[{other}, s]" if has_two else f"x[{other}]"
     looked_held = f"x[{other}.hold(), s.hold()]" if has_two else f"x[{other}.hold()]"
-    others = ["x", "x.last(or: 2)", "sum[0,6](x)", "x.hold()", "x.at(-3, or: 1)"]
+    others = ["x", "x.last(or: 2)", "sum[0,6](x)", "x.hold()", "x.hold(1)", "x.at(-3, or: 1)"]
     lines = [
         "stream u = count[0,5](row.b)",
         f"stream x = {one([*WINDOWS, *WINDOWS, *recursion])} {per} {every}{start}{end}",
@@ -224,6 +224,7 @@ def test_due_ticks_of_instances_are_few() -> None:
         ("stream w = x.hold() per k", None),
         ("stream w = sum[0,9](x) per k", "sum[0,9](x) looks at ticks of an instance"),
         ("stream w = x.last() per k every 10", "x.last() looks at earlier ticks of an instance"),
+        ("stream w = x.hold(1) per k every 10", "x.hold(1) looks at earlier ticks of an instance"),
         (
             "stream w = integral[0,9](i) per k every 10",
             "integral[0,9](i) changes in an instance without rows",

@@ -201,13 +201,18 @@ def test_windows_are_those_of_the_reference(name: str, kind: str, data: st.DataO
     compare(case, lambda: kernel_of(name, is_float, lower, upper), gives_float, wanted)
 
 
-@given(cases(), st.integers(1, 4))
-def test_last_values_are_those_of_the_reference(case: dict[str, Any], distance: int) -> None:
+@given(cases(), st.integers(1, 4), st.booleans())
+def test_last_values_are_those_of_the_reference(
+    case: dict[str, Any], distance: int, counts_present: bool
+) -> None:
     wanted = []
     for row, (_, trace, _) in enumerate(case["rows"]):
         own = [one[2] for one in case["rows"][: row + 1] if one[1] == trace]
-        wanted.append(reference.last(own, len(own) - 1, distance))
-    compare(case, lambda: native.Last(distance), case["is_float"], wanted)
+        if counts_present:
+            wanted.append(reference.latest(own, len(own) - 1, distance - 1))
+        else:
+            wanted.append(reference.last(own, len(own) - 1, distance))
+    compare(case, lambda: native.Last(distance, counts_present), case["is_float"], wanted)
 
 
 @given(cases())

@@ -96,9 +96,33 @@ def test_a_stream_has_values_where_on_holds() -> None:
     assert run(texts, {"i": [1, 2, 3, 4], "b": [True, False, True, None]}) == [-1, 10, 10, 30]
 
 
+def test_held_values_count_on_the_clock_of_their_stream() -> None:
+    """Where b has no value, the one before its newest value is two values ago.
+
+    This is how RTLola counts in `b[-1, 0]`: the newest value of b is `b[0, 0]`.
+    """
+    cells: dict[str, list[Any]] = {"i": [1, 4, None, 8, 9], "f": [1.0, None, 9.0, None, None]}
+    texts = Texts({"difference": "abs(i.hold(or: 0) - f.hold(1, or: 0.0))"}, ["difference"])
+    assert run(texts, cells) == [1.0, 4.0, 3.0, 7.0, 8.0]
+    texts = Texts({"difference": "abs(i.hold(or: 0) - f.last(or: 0.0))"}, ["difference"])
+    assert run(texts, cells) == [1.0, 3.0, 3.0, 1.0, 0.0]
+
+
+def test_held_values_of_a_stream_with_a_condition_are_those_where_it_holds() -> None:
+    texts = Texts({"x": ("i * 10", "b")}, ["x.hold(1, or: -1)", "x.hold(2)"])
+    cells: dict[str, list[Any]] = {"i": [1, 2, 3, 4], "b": [True, False, True, True]}
+    assert run(texts, cells) == [-1, -1, 10, 30]
+
+
+def test_held_values_have_a_largest_distance() -> None:
+    with pytest.raises(PolicyError, match=r"hold\(1000000\) looks back further than 999999 values"):
+        Texts({}, ["i.hold(1000000) > 1"]).program()
+
+
 @pytest.mark.parametrize(
     ("streams", "message"),
     [
+        ({"x": "x.hold(1, or: 0) + i"}, "stream x needs its own value at the same row"),
         ({"x": "x + 1"}, "stream x needs its own value at the same row"),
         ({"x": "sum[0,5](x)"}, "stream x needs its own value at the same row"),
         ({"x": "y + 1", "y": "x * 2"}, "streams x, y need each other at the same row"),

@@ -18,7 +18,7 @@ from tests.sampling import thinned
 CHOICES = ("min", "max", "first", "latest")
 STEPS = ("integral", "lines", "increase", "rate", "changes", "resets")
 BOUNDED = ("count", "sum", "avg", "stddev", "distinct", "quantile", "mad", *STEPS, *CHOICES)
-UNBOUNDED = ("count", "sum", "var", "last", *STEPS, *CHOICES)
+UNBOUNDED = ("count", "sum", "var", "last", "held", *STEPS, *CHOICES)
 FLOATS = (0.0, -0.0, 0.1, -2.5, 1e300, -1e300, 5e-324, float("inf"), float("nan"))
 
 
@@ -41,8 +41,8 @@ class Aggregate(NamedTuple):
             return native.QuantileWindow(share, lower, upper, kind == "mad")
         if kind in STEPS:
             return native.StepWindow(kind, is_float, lower, upper, 7)  # type: ignore[arg-type]
-        if kind == "last":
-            return native.Last(lower + 1)
+        if kind in {"last", "held"}:
+            return native.Last(lower + 1, kind == "held")
         choice = "last" if kind == "latest" else kind
         if upper < 0:
             return native.Fold(choice, is_float, lower)  # type: ignore[arg-type]
@@ -57,7 +57,7 @@ def aggregates(source: random.Random, is_float: bool) -> list[Aggregate]:
         kind = source.choice(BOUNDED if (is_bounded := source.random() < 0.6) else UNBOUNDED)
         if kind in {"quantile", "mad"} and not is_float:
             kind = "count"
-        if kind == "last":
+        if kind in {"last", "held"}:
             lower = source.choice([0, 0, 3])
         upper = lower + source.randint(0, 60) if is_bounded else -1
         found.append(Aggregate(kind, is_float, lower, upper))

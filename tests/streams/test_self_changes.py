@@ -126,12 +126,15 @@ def timed_programs(draw: st.DrawFn) -> TimedTexts:
                         "if c then n.at(-13, or: 7) else 1 - n.last(2, or: 0)",
                         "if n.at(-9, or: 0) > 2 then null else min(n.at(-20, or: 0) + 1, 3)",
                         "if c then n.last(9, or: 0) else 4",
+                        "if c then 2 - back.hold(1, or: 0) else n.last(3)",
+                        "if back.hold(2) = 1 and c then null else n.last(or: 0) % 3 + 1",
                     ]
                 )
             ),
             None,
             period,
         ),
+        "back": ("if n.last() > 2 then null else n.last()", None, period),
         "c": (draw(st.sampled_from([one for one in CONDITIONS if "n." not in one])), None, period),
         "m": ("0.5 * m.last(or: 0.0) + coalesce(f.hold(), 1.0) * 0.5", None, period),
     }
@@ -319,6 +322,7 @@ CELLS: dict[str, Any] = {"i": 1, "f": 1.0, "b": True, "s": "a"}
         ("x3 > 2", [10, 20, 30, 40]),
         ("ago > 2", [10, 20, 30, 40, 50]),
         ("held > 3", [10, 20, 30]),
+        ("h > 3", [10, 20, 30, 40, 50, 60]),
         ("any[0,40](q)", [10, *range(50, 110, 10)]),
         ("sum[0,40](x)", [*range(10, 100, 10)]),
         ("avg[10,40](n)", [*range(10, 70, 10)]),
@@ -335,6 +339,8 @@ def test_few_ticks_are_computed(text: str, due: list[int]) -> None:
         "ago": ("max(ago.at(-25, or: 1), 3)", None, 10),
         "held": ("other.last(or: 2) + 1", None, 10),
         "other": ("min(held.hold(or: 1), 3)", None, 10),
+        "h": ("g.hold(1, or: 2) + 1", None, 10),
+        "g": ("min(h.last(or: 1), 3)", None, 10),
     }
     texts = TimedTexts(streams, [(text, 10)])
     assert computed(texts, timed([(2, 0, CELLS)]), 2000) == {0: due}
@@ -378,10 +384,12 @@ def test_there_are_reasons_where_the_time_passes() -> None:
     assert not TimedTexts({}, [("t - t.hold() > 5", 10)]).program(only_due=True).obstacles
 
 
-@pytest.mark.parametrize("distance", [2, 3, 8, 9])
-def test_ticks_without_a_value_are_passed_over(distance: int) -> None:
-    text = f"if i.hold() > 3 then null else (z.last({distance}, or: 0) * 2 + 3) % 7"
-    texts = TimedTexts({"z": (text, None, 10)}, [("z", 10)])
+@pytest.mark.parametrize("distance", [2, 3, 7, 8, 9])
+@pytest.mark.parametrize("earlier", ["z.last({}, or: 0)", "y.hold({}, or: 0)"])
+def test_ticks_without_a_value_are_passed_over(earlier: str, distance: int) -> None:
+    text = f"if i.hold() > 3 then null else ({earlier.format(distance)} * 2 + 3) % 7"
+    before = "if i.at(-5) > 3 then null else z.last()"
+    texts = TimedTexts({"z": (text, None, 10), "y": (before, None, 10)}, [("z", 10)])
     values = {2: 1, 5 + 10 * distance: 9, 25 + 10 * distance: 1, 600: 9, 620: 2}
     log = [(time, 0, {**CELLS, "i": value}) for time, value in values.items()]
     assert computed(texts, timed(log), 900)

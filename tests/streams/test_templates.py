@@ -132,7 +132,7 @@ WINDOWS = [
         "max[0,*)(i)",
         "min[1,5](f)",
     ),
-    *("i.last()", "i.last(2, or: 7)", "f.at(-2)", "i.hold(or: 1)", "distinct[0,6](s)"),
+    *("i.last()", "i.last(2, or: 7)", "f.at(-2)", "i.hold(or: 1)", "i.hold(1)", "distinct[0,6](s)"),
     *("integral[0,8](i)", "median[0,9](i)", "first[0,*)(i)", "sum[0,*)(f)", "u.last(or: 0)"),
     *("increase[0,8](i)", "changes[0,5](s)", "resets[0,*)(f)"),
     *("u + count[0,2]()", "coalesce(i, 3)", "sum[0,5](u)"),

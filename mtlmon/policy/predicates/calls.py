@@ -474,7 +474,7 @@ class CallParser(PrecedenceParser):
         self.index += 2
         distance = self.read_distance(operator)
         default: Constant = None
-        if self.token.kind == "," and operator is not ops.HOLD:
+        if self.token.kind == ",":
             self.index += 1
             if self.token.kind != DEFAULT:
                 raise self.expected("or:", f"as in .{operator.word}({distance}, or: 0)")
@@ -501,14 +501,14 @@ class CallParser(PrecedenceParser):
             self.index += 1
             self.read_tokens_from(cursor.ahead(-1).end)
             return distance
-        if operator is ops.HOLD:
-            return 0
         if token.kind in {DEFAULT, ")"}:
-            return 1
+            return 0 if operator is ops.HOLD else 1
         if token.kind != NUMBER or not isinstance(token.value, int):
             raise self.expected("a whole number", OFFSET_HINTS[operator])
         if not 1 <= token.value <= LARGEST:
             hint = f"{operator.word}(1) is the nearest other value"
+            if operator is ops.HOLD:
+                hint = "hold() is the newest value, and hold(1) the one before it"
             message = f"the number after .{operator.word} is from 1 to {LARGEST}"
             raise self.error(message, token, hint)
         self.index += 1

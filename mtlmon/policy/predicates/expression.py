@@ -48,7 +48,8 @@ class Offset(NamedTuple):
 
     Attributes:
         distance: for LAST and NEXT, how many values away, at least 1; for AT, how long ago, in the
-            unit of the time-stamps or, where that is not known yet, as a `Duration`; for HOLD, 0.
+            unit of the time-stamps or, where that is not known yet, as a `Duration`; for HOLD, how
+            many values before the newest one, which is 0.
         default: the value where there is none; None is null.
     """
 

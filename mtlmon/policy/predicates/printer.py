@@ -223,7 +223,8 @@ def _separated(operands: Sequence[Expression]) -> list[Expression | str]:
 
 def _offset(node: Expression) -> str:
     distance, default = node.offset
-    written = [] if node.operator is ops.HOLD or distance == 1 else [str(distance)]
+    nearest = 0 if node.operator is ops.HOLD else 1
+    written = [] if distance == nearest else [str(distance)]
     if node.operator is ops.AT:
         written = [f"-{distance}"]
     if default is not None:
