@@ -10,6 +10,7 @@ from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.expression import Expression
 from mtlmon.policy.predicates.printer import column_text
 from mtlmon.policy.predicates.time_points import MEMORY
+from mtlmon.syntax.interval import MAXIMUM_BOUND
 from mtlmon.syntax.report import formula_error
 from mtlmon.syntax.traversal import operands_of_nested, postorder
 
@@ -182,7 +183,9 @@ def _without_times(end: Expression, times: dict[Operator, int]) -> Expression | 
         if length < 1:
             hint = "an instance is alive at its own rows at least"
             raise TemplateError(used, f"{word}() is never below 0", hint)
-        times[used.operator] = min(length, times[used.operator] or length)
+        if length <= MAXIMUM_BOUND:
+            # otherwise, no time is so late
+            times[used.operator] = min(length, times[used.operator] or length)
     return _joined(ops.OR, others)
 
 

@@ -14,7 +14,7 @@ from mtlmon.policy.predicates.expression import Expression, Window
 from mtlmon.streams.instances import LookUpTask, OverTask
 from mtlmon.streams.layer import KernelTask
 from mtlmon.streams.waiting import chosen_value
-from mtlmon.syntax.interval import Interval
+from mtlmon.syntax.interval import MAXIMUM_BOUND, Interval
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -104,7 +104,7 @@ def silence_to_forget(
             if length is None:
                 return None
             longest = max(longest, length)
-    return longest + 1
+    return longest + 1 if longest < MAXIMUM_BOUND else None
 
 
 def _length(task: Task, frames: Collection[int], now: int | None) -> int | None:

@@ -17,6 +17,7 @@ from mtlmon.policy.predicates.time_points import ROWS
 from mtlmon.streams import native
 from mtlmon.streams.points import Readings
 from mtlmon.streams.ticking import Ticks
+from mtlmon.syntax.interval import MAXIMUM_BOUND
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,7 +61,7 @@ class InstanceNows:
                         lower, upper, *_ = kernel.extent
                         delays |= {lower, upper + 1}
         # a row makes a difference at once where it is read; 0 is no limit here, too
-        self.delays = sorted(delays - {0})
+        self.delays = sorted(delay for delay in delays if 0 < delay <= MAXIMUM_BOUND)
         self.forget_all()
 
     def find(self, points: Points) -> Readings:

@@ -47,11 +47,6 @@ cdef inline bint has_key(const KeyColumns *keys, uint32_t width, size_t row) noe
     return True
 
 
-cdef inline int64_t time_behind(int64_t time, int64_t length) noexcept nogil:
-    """A time a length of time later; the largest number if it is beyond all times."""
-    return time + length if time <= INT64_MAX - length else INT64_MAX
-
-
 @final
 cdef class Instances:
     """The instances of a stream, which begin and end at rows of many traces.
@@ -277,21 +272,27 @@ cdef class Instances:
     cdef int expire(self, int64_t moment, int64_t now) except -1 nogil:
         """End the instances whose time has come, in the order of these times."""
         cdef int64_t by_age, by_silence
+        cdef bint is_old, is_silent
         while True:
             by_age = by_silence = INT64_MAX
+            is_old = is_silent = False
+            # what is due is not later than now, so its time is a number
             if self.age:
                 while self.oldest < self.count and not self.alive[self.oldest]:
                     self.oldest += 1
-                if self.oldest < self.count:
-                    by_age = time_behind(self.births[self.oldest], self.age)
+                if self.oldest < self.count and self.births[self.oldest] <= now - self.age:
+                    is_old = True
+                    by_age = self.births[self.oldest] + self.age
             if self.silence and self.uses.first != END_OF_LIST:
-                by_silence = time_behind(self.uses.times[self.uses.first], self.silence)
-            if min(by_age, by_silence) > now:
-                return 0
-            if by_age <= by_silence:
+                if self.uses.times[self.uses.first] <= now - self.silence:
+                    is_silent = True
+                    by_silence = self.uses.times[self.uses.first] + self.silence
+            if is_old and by_age <= by_silence:
                 self.end(moment, by_age, self.oldest)
-            else:
+            elif is_silent:
                 self.end(moment, by_silence, self.uses.first)
+            else:
+                return 0
 
     cdef inline uint32_t start(
         self, size_t row, int64_t now, uint32_t trace, const KeyColumns *keys

@@ -334,6 +334,21 @@ def test_instances_end_by_time() -> None:
     assert found["quiet"] == [1, 2, 3, 3, 1, 1, 1]
 
 
+@pytest.mark.parametrize("word", ["age", "silence"])
+def test_time_ends_instances_at_the_largest_time(word: str) -> None:
+    last = 2**63 - 1
+    text = f"""
+    stream x = x.last(or: 0) + 1 per k until {word}() >= 5
+    stream y = y.last(or: 0) + 1 per k until {word}() >= {last}
+    stream z = z.last(or: 0) + 1 per k until {word}() > {last}
+    """
+    for first, x, y in ((0, 1, 1), (5, 1, 2), (last - 1, 2, 2), (last, 2, 2)):
+        found = columns(text, {"k": [1, 1, None]}, times=[first, last, last])
+        assert found["x"] == [1, x, None]
+        assert found["y"] == [1, y, None]
+        assert found["z"] == [1, 2, None]
+
+
 def test_instances_begin_where_from_holds() -> None:
     text = "stream n = count[0,9]() per k from row.b"
     found = columns(text, {"k": [1, 2, 1, 1, 2], "b": [False, True, True, False, False]})
