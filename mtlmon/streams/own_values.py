@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from mtlmon.errors import MtlmonError
 from mtlmon.policy.predicates.integers import fits
+from mtlmon.policy.predicates.own_functions import is_unicode
 from mtlmon.syntax.report import shorten
 
 if TYPE_CHECKING:
@@ -67,12 +68,14 @@ def is_of_kind(value: Any, kind: Kind) -> bool:
     """Whether a value of Python can be one of a kind, or null."""
     if value is None:
         return True
+    if type(value) is str:
+        return kind.name == "text" and is_unicode(value)
     return type(value) in _TYPES[kind.name] and (type(value) is not int or fits(value))
 
 
 def wrong_answer(values: Sequence[Any], kind: Kind) -> int | None:
     """Return the index of the first value that is neither of a kind nor null, or None."""
-    if kind.name != "integer" and set(map(type, values)) <= _TYPES[kind.name]:
+    if kind.name not in {"integer", "text"} and set(map(type, values)) <= _TYPES[kind.name]:
         return None
     return next((k for k, value in enumerate(values) if not is_of_kind(value, kind)), None)
 

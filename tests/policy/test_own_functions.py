@@ -47,6 +47,7 @@ def functions(monkeypatch: pytest.MonkeyPatch) -> None:
     streams.register_function("initial", lambda text: text[:1] or None, ["text"], result="text")
     streams.register_function("odd", lambda i: i % 2 == 1, ["int"], result="bool")
     streams.register_function("wrong", str, result="int")
+    streams.register_function("half", lambda i: chr(0xD800 + i), ["int"], result="text")
 
 
 @pytest.mark.parametrize("lateness", [None, "9"])
@@ -100,6 +101,10 @@ def test_mistakes_have_a_place(text: str, message: str) -> None:
             "policy p: wrong(x) > 1",
             r"row 1: wrong\(x\) with 4: the result is '4.0', not an int",
         ),
+        (
+            'policy p: half(x) = "a"',
+            r"row 1: half\(x\) with 4: the result is '.ud804', which is no Unicode text",
+        ),
     ],
 )
 def test_errors_are_those_of_rows(text: str, message: str) -> None:
@@ -109,6 +114,20 @@ def test_errors_are_those_of_rows(text: str, message: str) -> None:
     if "root" in text:
         found = mtlmon.check(text, rows, on_error="skip")
         assert [(one["time"], one["verdict"]) for one in found] == [(0, True), (2, True)]
+
+
+def test_a_function_that_fails_once_is_named() -> None:
+    calls = []
+
+    def fails_once(value: float) -> float:
+        calls.append(value)
+        if len(calls) == 2:
+            raise ValueError("no answer")
+        return value
+
+    streams.register_function("asked", fails_once)
+    with pytest.raises(MtlmonError, match="asked fails, and not when it is called again: Value"):
+        list(mtlmon.check("policy p: asked(x) > 1", ROWS))
 
 
 @pytest.mark.parametrize(

@@ -148,6 +148,10 @@ def test_errors_of_functions_are_errors_of_rows() -> None:
     streams.register_aggregate("wrong", lambda x: x, lambda a, b: a, lambda a: "text")
     with pytest.raises(RowError, match="gives 'text', which is not a number"):
         streams.compile("stream s = wrong[0,5](x)", TABLE.schema).evaluate(TABLE)
+    half = "\ud800"
+    streams.register_aggregate("cut", lambda x: x, lambda a, b: a, lambda a: half, result="text")
+    with pytest.raises(RowError, match=r"gives '.ud800', which is not a text"):
+        streams.compile("stream s = cut[0,5](x)", TABLE.schema).evaluate(TABLE)
 
 
 def test_late_rows_take_their_places() -> None:

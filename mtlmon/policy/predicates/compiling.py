@@ -340,8 +340,12 @@ class _Program:
                     arguments = (columns[TIME_STAMPS], *arguments)
             try:
                 values.append(instruction.function(*arguments))
-            except pa.ArrowInvalid:
+            except pa.ArrowInvalid as error:
                 raise_row_error(instruction, arguments, length)
+                if instruction.node.operator is ops.OWN_FUNCTION:
+                    name = instruction.node.own_function.name
+                    message = f"{name} fails, and not when it is called again: {error}"
+                    raise MtlmonError(message) from None
                 raise
             for argument in instruction.last_used:
                 values[argument] = None

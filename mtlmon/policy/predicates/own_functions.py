@@ -66,6 +66,8 @@ class OwnFunction:
         is_other = isinstance(found, bool) and self.kind.name != "boolean"
         if is_other or not isinstance(found, _TYPES[self.kind.name]):
             raise ArithmeticError(f"the result is {found!r}, not {self.kind.words}")
+        if isinstance(found, str) and not is_unicode(found):
+            raise ArithmeticError(f"the result is {found!r}, which is no Unicode text")
         return found
 
     def __repr__(self) -> str:
@@ -112,6 +114,15 @@ def register_function(
         raise PolicyError("a function takes at least one argument")
     kinds = tuple(RESULTS[one] for one in arguments)
     _registered[name] = OwnFunction(name, function, kinds, RESULTS[result])
+
+
+def is_unicode(text: str) -> bool:
+    """Whether columns can have a text: half a surrogate pair is no character."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def registered_function(name: str) -> OwnFunction | None:
