@@ -513,6 +513,7 @@ class QueryWork(EventWork):
             self.table.revision, self.table.final = told
         if self.late is not None:
             self.late.resume(late)
-        if header:
+        if header and self.options.times.lateness is not None:
+            # rows that wait come again from the beginning, and so does what is too late for them
             self.source.late_header = header
         continue_table(self.output, output_size, self.options)
