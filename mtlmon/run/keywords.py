@@ -293,6 +293,8 @@ def in_python(message: str) -> str:
     "idle needs the unit: add time_unit='s', for instance"
     >>> in_python("--wait 5s does not work with --sort: add -o FILE")
     "wait='5s' does not work with sort: add output=PATH"
+    >>> in_python("--new-end needs --lateness")
+    'new_end needs lateness'
     """
     for ours, theirs in _PHRASES.items():
         message = message.replace(ours, theirs)
