@@ -310,7 +310,7 @@ class _Finder(Types):
                 found = constant_kind(argument.value)
                 known = self._kinds.get(self.root(slot))
                 is_float = known is not None and known[0].name == "float"
-                if not (is_float and found is kinds.INTEGER):
+                if not (is_float and found == kinds.INTEGER):
                     self.set(slot, found, place, f"the argument {argument}")
 
     def compare(self) -> None:

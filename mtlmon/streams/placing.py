@@ -195,7 +195,7 @@ class Placer:
             self._columns.kind(where.expression, on)
             chosen = chosen_value(where.expression, placed.expression, None)
             placed = Placed(chosen, max(placed.layer, where.layer))
-        if stream is not None and stream.kind is kinds.FLOAT:
+        if stream is not None and stream.kind == kinds.FLOAT:
             # what is written as an integer becomes a float, too
             always = Expression(ops.CONSTANT, (), True, part.expression.span)
             placed = Placed(chosen_value(always, placed.expression, Decimal("0.0")), placed.layer)

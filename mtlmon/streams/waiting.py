@@ -145,7 +145,7 @@ class LaterValues:
         value = self._expanded(stream.value.expression, names)
         if stream.on is not None:
             value = chosen_value(self._expanded(stream.on.expression, names), value, None)
-        if stream.kind is FLOAT:
+        if stream.kind == FLOAT:
             always = Expression(ops.CONSTANT, (), True, value.span)
             value = chosen_value(always, value, Decimal("0.0"))
         return value

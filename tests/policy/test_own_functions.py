@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 from typing import Any
 
 import pytest
@@ -65,6 +66,20 @@ def test_functions_are_called_everywhere(size: int, lateness: str | None) -> Non
         ("t", 0, "a 3.0"),
         ("t", 1, "b 5.0"),
     ]
+
+
+def test_files_keep_their_functions_when_they_are_sent() -> None:
+    """As Spark does."""
+    file = parse_policies("policy p: distance(x, 4) < 9")
+    sent = pickle.loads(pickle.dumps(file))
+    streams.register_function("distance", max, ["float", "float"])
+    for one in (file, sent):
+        assert [answer["verdict"] for answer in mtlmon.check(one, ROWS, verdicts="boolean")] == [
+            True,
+            True,
+            False,
+            True,
+        ]
 
 
 def test_values() -> None:

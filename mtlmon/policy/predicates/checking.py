@@ -113,7 +113,7 @@ class _Checker(Requirements):
         if self.schema is None and {kind.name, wanted.name} <= kinds.NUMBERS:
             # arithmetic on columns of an unknown kind may be on integers
             return
-        if wanted is kinds.BOOLEAN:
+        if wanted == kinds.BOOLEAN:
             hint = hint or comparison_hint(kind)
             self.report(root, f"the predicate is {kind.words}, not true or false", hint)
         else:
@@ -147,7 +147,7 @@ class _Checker(Requirements):
         if operator is ops.OWN_FUNCTION:
             own = node.own_function
             for operand, wanted in zip(node.operands, own.arguments, strict=True):
-                if wanted is kinds.FLOAT:
+                if wanted == kinds.FLOAT:
                     self.require_number(operand, f"{own.name} takes")
                 else:
                     self.require(operand, wanted, f"{own.name} takes")
@@ -182,7 +182,7 @@ class _Checker(Requirements):
                 return self.unusable(operand)
         for operand, declared in zip(node.operands, node.machine.types, strict=False):
             wanted, given = kinds.DECLARED[declared], self.kinds[id(operand)].name
-            is_number = wanted is kinds.FLOAT and given in kinds.NUMBERS
+            is_number = wanted == kinds.FLOAT and given in kinds.NUMBERS
             if given not in {wanted.name, *kinds.OPEN} and not is_number:
                 name = node.machine.name.partition(":")[2]
                 message = f"{self.described(operand)}, but machine {name} takes {wanted.words}"

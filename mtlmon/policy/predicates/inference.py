@@ -69,7 +69,7 @@ def find_kinds(
         wanted = declared.get(name)
         checked = _check(stream, schema, environment._replace(streams=found), wanted)
         errors += checked.errors
-        if not checked.errors and schema is not None and found[name] is kinds.UNKNOWN:
+        if not checked.errors and schema is not None and found[name] == kinds.UNKNOWN:
             errors.append(_unknown(name, stream))
     return found, errors
 

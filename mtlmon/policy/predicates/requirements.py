@@ -132,7 +132,7 @@ class Requirements:
             self.unusable(operand)
             return False
         hint = None
-        if wanted is kinds.BOOLEAN:
+        if wanted == kinds.BOOLEAN:
             hint = comparison_hint(kind)
         self.report(operand, f"{what} {wanted.words}, not {self.described(operand)}", hint)
         return False
