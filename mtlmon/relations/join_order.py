@@ -136,7 +136,8 @@ class Statistics:
             key = node.name, name
             if key not in self._distinct:
                 column = self._tables[node.name].column(name)
-                self._distinct[key] = max(1.0, pc.count_distinct(column).as_py())
+                # `count_distinct` does not have all types
+                self._distinct[key] = max(1.0, len(column.unique()))
             return self._distinct[key]
         most = max(1.0, self.count(node))
         if isinstance(node, Join) and name in node.names:

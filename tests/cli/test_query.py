@@ -288,3 +288,15 @@ def test_errors_in_groups(steps: str, message: str, tmp_path: Path) -> None:
     done = mtlmon("query", str(path), "r", str(tmp_path / "log.csv"))
     assert done.status == 2
     assert message in done.errors
+
+
+@pytest.mark.parametrize("values", ["", "1,5,\n2,6,\n"])
+def test_joins_of_columns_without_values(tmp_path: Path, values: str) -> None:
+    """They have no type whose different values could be counted."""
+    (tmp_path / "t.csv").write_text(f"from,to,v\n{values}")
+    (tmp_path / "log.csv").write_text("ts,k\n1,a\n2,b\n")
+    tables = [f'relation {one} = table "t.csv" valid [from, to)' for one in "abc"]
+    joins = "join a on v = k join b on b_v = k join c on c_v = k"
+    (tmp_path / "r.mtl").write_text("\n".join(["unit s", *tables, f"relation r = rows {joins}\n"]))
+    done = mtlmon("query", str(tmp_path / "r.mtl"), "r", str(tmp_path / "log.csv"))
+    assert (done.status, done.output, done.errors) == (0, "", "")
