@@ -148,7 +148,7 @@ class LatestRecords:
     def _take_json(self, line: str) -> None:
         try:
             row = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             row = None
         if not isinstance(row, dict):
             raise self._error("this is no JSON object")
@@ -187,7 +187,10 @@ class LatestRecords:
         assert start is not None
         self._final = final
         added = (*_TIMES, *_CHANGES, *((_ARRIVAL,) if says_arrival else ()))
-        self._names = tuple(name for name in columns if name not in added)
+        names = tuple(name for name in columns if name not in added)
+        if self.event_count and names != self._names:
+            raise self._error("this revision has other columns than those before")
+        self._names = names
         cells = tuple(row[name] for name in self._names)
         operation = row["op"]
         if operation not in ("insert", "update", "delete"):
@@ -280,7 +283,8 @@ def _bytes_of(record: Record) -> int:
 
 def _in_order(record: Record) -> tuple[Any, ...]:
     start, end, cells = record
-    return end, start, [(cell is None, cell) for cell in cells]
+    # a column has values of one type, or the changelog is not of one query
+    return end, start, [(cell is None, isinstance(cell, str), cell) for cell in cells]
 
 
 def _csv_line(cells: Sequence[Cell]) -> bytes:

@@ -492,3 +492,25 @@ def test_latest_records_of_many_that_are_final_at_once() -> None:
     loop.run()
     assert time.process_time() - started < 5
     assert len(loop.writer.take().splitlines()) == 40001
+
+
+_REVISION = '{"start":1,"end":3,"k":%s,"op":"insert","revision":1,"final":null,"old_end":null}\n'
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("[" * 100000, "this is no JSON object"),
+        ((_REVISION % 1).replace("k", "m"), "this revision has other columns than those before"),
+    ],
+)
+def test_lines_that_are_no_revisions_of_the_query(line: str, message: str) -> None:
+    done = mtlmon("latest", "--format", "jsonl", log=f"{_REVISION % 1}{line}\n")
+    assert (done.status, done.errors) == (2, f"mtlmon: <stdin>:2:1: {message}\n")
+
+
+def test_latest_records_with_values_of_several_types() -> None:
+    log = "".join(_REVISION % one for one in ("1", '"a"', "null", "2.5", '"A"'))
+    done = mtlmon("latest", "--format", "jsonl", log=log)
+    found = [json.loads(line)["k"] for line in done.output.splitlines()]
+    assert found == [1, 2.5, "A", "a", None]
