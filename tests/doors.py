@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from mtlmon.arrays.native import EventColumns, KeyTable, TextCells, texts_of_views
     from mtlmon.arrays.ordering import order_of
     from mtlmon.changelog.loops import ChangelogLoop, LatestVerdicts, ResolvedChanges
+    from mtlmon.changelog.records import LatestRecords
     from mtlmon.checking import bounds as checking_bounds
     from mtlmon.checking import feeding as checking_feeding
     from mtlmon.checking import idle_keys as checking_idle_keys

@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from mtlmon import query
-from mtlmon.changelog.records import LatestRecords
 from tests.cli.process import Live, mtlmon, wait_until
 from tests.cli.test_lateness_kills import kill_after
+from tests.doors import LatestRecords
 from tests.reference.revisions import Folded
 
 if TYPE_CHECKING:
