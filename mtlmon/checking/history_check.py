@@ -30,6 +30,7 @@ from mtlmon.checking.partitions import partitions_of
 from mtlmon.checking.triggered import Companions
 from mtlmon.engine.memory_limit import formula_bytes
 from mtlmon.engine.native import Session
+from mtlmon.errors import SnapshotError
 from mtlmon.history.following import FollowingHistory, NumberedHistory, Outcome
 from mtlmon.policy.limits import PolicyCounts, tallies_of
 from mtlmon.policy.past_formulas import future_operator
@@ -520,6 +521,8 @@ class HistoryCheck:
             holders += self._late_partitions.values()
             for holder, part in zip(holders, parts, strict=True):
                 holder.restore(part)
+        except SnapshotError:
+            raise
         except (ValueError, KeyError, TypeError, OverflowError):
             raise damaged() from None
 

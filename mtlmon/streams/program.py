@@ -48,7 +48,7 @@ _DUE = "due ticks"
 # Numbers, as kinds of values there; integers can count time.
 _INTEGERS = "integer "
 _FLOATS = "float 0"
-_MAGIC = b"MTLMON-STREAMS-6"
+_MAGIC = b"MTLMON-STREAMS-7"
 _MAGIC_OF_ANY_VERSION = b"MTLMON-STREAMS-"
 _DIGEST_BYTES = 8
 # With so many texts, those that no state has are looked for first.
@@ -59,6 +59,25 @@ def _digest(body: bytes) -> bytes:
     from hashlib import blake2b
 
     return blake2b(body, digest_size=_DIGEST_BYTES).digest()
+
+
+def _meaning(streams: Mapping[str, Stream], definitions: Mapping[str, Predicate]) -> bytes:
+    """A digest of what streams and atoms are, by which a snapshot knows its program again."""
+    texts = [
+        (
+            name,
+            str(one.value),
+            str(one.on),
+            None if one.kind is None else one.kind.name,
+            one.period,
+            [(str(key), parameter) for key, parameter in one.per],
+            str(one.start),
+            str(one.end),
+        )
+        for name, one in streams.items()
+    ]
+    atoms = [(name, str(one)) for name, one in definitions.items()]
+    return _digest(repr((sorted(texts, key=repr), sorted(atoms))).encode())
 
 
 def _parts(body: bytes) -> Iterator[bytes]:
@@ -188,6 +207,7 @@ class StreamProgram:
         self._of_traces = [kernel for kernel in self._kernels if id(kernel) not in of_instances]
         # Constants of machines; they keep their numbers.
         self._constant_texts = len(self._texts)
+        self._meaning = _meaning(streams, definitions or {})
         self._most_texts = _MANY_TEXTS
         self._clock = 0
         self._marked_clock = 0
@@ -631,6 +651,7 @@ class StreamProgram:
         parts += [kernel.snapshot() for kernel in self._natives()]
         parts += [part for family in self._families for part in family.snapshot()]
         parts += [holding.native.snapshot() for holding in self._holdings.values()]
+        parts.append(self._meaning)
         body = b"".join(len(part).to_bytes(8, "little") + part for part in parts)
         return _MAGIC + _digest(body) + body
 
@@ -654,10 +675,14 @@ class StreamProgram:
             raise SnapshotError("the snapshot is damaged: its digest does not fit its content")
         parts = list(_parts(body))
         natives = list(self._natives())
-        count = 4 + len(natives) + sum(family.part_count for family in self._families)
+        count = 5 + len(natives) + sum(family.part_count for family in self._families)
         count += len(self._holdings)
         if len(parts) != count or len(parts[0]) != 8 or not self._fit(parts[2]):
             raise SnapshotError("the snapshot is of other streams")
+        if parts.pop() != self._meaning:
+            raise SnapshotError(
+                "the snapshot is of other streams, or of atoms that mean another thing"
+            )
         self.forget_all()
         if not self._has_due(parts[2]):
             self.compute_all_ticks()

@@ -140,6 +140,34 @@ def test_answers_are_those_of_check(number: int) -> None:
         assert run.messages == emitted
 
 
+@pytest.mark.parametrize("lateness", [None, 5])
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("stream w = count[0,5]()\npolicy q: w < 3", "stream w = count[0,6]()\npolicy q: w < 3"),
+        (
+            "stream w = x per x as id until x >= 2\npolicy q: count(w > 0 over w) < 3",
+            "stream w = x per x as id until x >= 3\npolicy q: count(w > 0 over w) < 3",
+        ),
+        (
+            "atom many = count[0,5]() > 3\npolicy q: NOT many",
+            "atom many = count[0,5]() > 2\npolicy q: NOT many",
+        ),
+    ],
+    ids=["window", "end", "atom"],
+)
+def test_a_snapshot_belongs_to_what_streams_and_atoms_mean(
+    before: str, after: str, lateness: int | None
+) -> None:
+    """Of another file, the state would be that of no log."""
+    run = mtlmon.live(before, lateness=lateness)
+    run.feed({"ts": 0, "x": 1})
+    state = run.snapshot()
+    mtlmon.live(f"# why\n{before}", lateness=lateness, snapshot=state)
+    with pytest.raises(mtlmon.SnapshotError, match="other streams"):
+        mtlmon.live(after, lateness=lateness, snapshot=state)
+
+
 @pytest.mark.parametrize("number", range(len(IN_ORDER) + len(LATE)))
 def test_a_run_goes_on_from_a_snapshot_at_every_row(number: int) -> None:
     name, options = (IN_ORDER + LATE)[number]
