@@ -10,6 +10,7 @@ from mtlmon.relational.slicing.routing import Routing
 OPERATIONS: Final[dict[str, int]]
 STATE_KINDS: Final[dict[str, int]]
 LEFT_KINDS: Final[dict[str, int]]
+ORDERINGS: Final[dict[str | None, int]]
 STEP_KINDS: Final[dict[str, int]]
 MODES: Final[dict[str, int]]
 SOURCE_KINDS: Final[dict[str, int]]
