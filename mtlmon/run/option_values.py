@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from argparse import ArgumentTypeError
 
-from mtlmon.syntax.bounds import UNIT_WORDS
+from mtlmon.syntax.bounds import UNIT_WORDS, UNITS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -92,11 +92,11 @@ def natural(text: str) -> int:
 
 def idle_time(text: str) -> Duration:
     """Parse the argument of --idle."""
-    found = re.fullmatch(r"([0-9]{1,9})(ms|s|min|m|h|d)", text)
-    if found is not None and int(found[1]):
-        from mtlmon.syntax.durations import Duration
+    from mtlmon.syntax.durations import Duration
 
-        return Duration(int(found[1]), "m" if found[2] == "min" else found[2])
+    found = Duration.parse(text)
+    if found is not None and found.nanoseconds and found.nanoseconds % UNITS["ms"] == 0:
+        return found
     raise OptionValueError(f"'{text}' is not a length of time, as 500ms, 10s or 5m")
 
 

@@ -44,12 +44,26 @@ class Duration:
 
     @classmethod
     def parse(cls, text: str) -> Duration | None:
-        """Read a whole number of at most nine digits and a unit, as 500ms; None if it is not."""
+        """Read a number and a unit, as 500ms or 0.5s; None if it is not.
+
+        The number has at most nine digits before the point and behind it, and the length is a whole
+        number of nanoseconds.
+
+        >>> print(Duration.parse("0.5s"), Duration.parse("1.5min"), Duration.parse("0.5ns"))
+        500ms 90s None
+        """
         number = text.rstrip("abcdefghijklmnopqrstuvwxyz")
         unit = UNIT_WORDS.get(text[len(number) :], text[len(number) :])
-        if not (number.isascii() and number.isdigit() and len(number) <= 9 and unit in UNITS):
+        whole, point, part = number.partition(".")
+        digits = [whole, part] if point else [whole]
+        if unit not in UNITS or not all(
+            one.isascii() and one.isdigit() and len(one) <= 9 for one in digits
+        ):
             return None
-        return cls(int(number), unit)
+        if not point:
+            return cls(int(number), unit)
+        nanoseconds, rest = divmod(int(whole + part) * UNITS[unit], 10 ** len(part))
+        return None if rest else cls.of_nanoseconds(nanoseconds)
 
     @property
     def nanoseconds(self) -> int:

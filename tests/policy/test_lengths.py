@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 
 import mtlmon
@@ -87,3 +88,10 @@ def test_nothing_is_below_a_nanosecond() -> None:
 def test_frequencies_need_a_unit() -> None:
     with pytest.raises(FormulaError, match="2Hz needs the unit of the time-stamps"):
         parse_policies("policy p on every 2Hz: count[0,3]() > 0")
+
+
+def test_lengths_of_options_have_fractions_too() -> None:
+    rows = [{"ts": 1000, "p": True}, {"ts": 400, "p": False}, {"ts": 500, "p": True}]
+    run = mtlmon.check("p", pa.Table.from_pylist(rows), unit="ms", wait="0.5s", late=lambda _: None)
+    # rows wait for those up to half a second late
+    assert [(one.time, one.verdict) for one in run] == [(500, True), (1000, True)]
