@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.time_points import ROWS
-from mtlmon.streams.instances import MOST_ENDED
 from mtlmon.syntax.bounds import UNITS
 from mtlmon.syntax.durations import length_text
 
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LARGEST_BATCH",
+    "MOST_ENDED",
     "TEXT_BYTES",
     "Kept",
     "Load",
@@ -50,6 +50,10 @@ LARGEST_BATCH = 1 << 16
 
 TEXT_BYTES = 64
 """The bytes that are counted for a text, as no file says how long texts are."""
+
+MOST_ENDED = 16_384
+"""Numbers of instances that have ended are taken back when there are more of them than living ones,
+and than this."""
 
 # Texts that no state has any more are looked for when there are so many; see `StreamProgram`.
 _MANY_TEXTS = 65_536

@@ -24,6 +24,7 @@ from mtlmon.policy.predicates.expression import Expression, Offset
 from mtlmon.policy.predicates.machine_code import NotPossible
 from mtlmon.policy.predicates.time_points import ROWS
 from mtlmon.streams import native
+from mtlmon.streams.bounds import MOST_ENDED
 from mtlmon.streams.cells import from_cells, is_set, room_for_results, to_cells
 from mtlmon.streams.kernels import Extent, Kernel
 from mtlmon.syntax.report import shorten
@@ -48,9 +49,6 @@ if TYPE_CHECKING:
 _NO_INSTANCE = 2**32 - 1
 _KEY_KINDS = {"integer", "float", "boolean", "text", "time", "null"}
 _SHOWN_WIDTH = 60
-# Numbers of instances that have ended are taken back when there are more of them than living ones,
-# and than this.
-MOST_ENDED = 16_384
 _LEAST, _GREATEST = -(2.0**63), 2.0**63
 
 

@@ -207,7 +207,7 @@ class StreamProgram:
         self._of_traces = [kernel for kernel in self._kernels if id(kernel) not in of_instances]
         # Constants of machines; they keep their numbers.
         self._constant_texts = len(self._texts)
-        self._meaning = _meaning(streams, definitions or {})
+        self._declared = dict(streams), dict(definitions or {})
         self._most_texts = _MANY_TEXTS
         self._clock = 0
         self._marked_clock = 0
@@ -651,7 +651,7 @@ class StreamProgram:
         parts += [kernel.snapshot() for kernel in self._natives()]
         parts += [part for family in self._families for part in family.snapshot()]
         parts += [holding.native.snapshot() for holding in self._holdings.values()]
-        parts.append(self._meaning)
+        parts.append(_meaning(*self._declared))
         body = b"".join(len(part).to_bytes(8, "little") + part for part in parts)
         return _MAGIC + _digest(body) + body
 
@@ -679,7 +679,7 @@ class StreamProgram:
         count += len(self._holdings)
         if len(parts) != count or len(parts[0]) != 8 or not self._fit(parts[2]):
             raise SnapshotError("the snapshot is of other streams")
-        if parts.pop() != self._meaning:
+        if parts.pop() != _meaning(*self._declared):
             raise SnapshotError(
                 "the snapshot is of other streams, or of atoms that mean another thing"
             )
