@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["canonical_number", "canonical_texts", "is_number", "is_text"]
+__all__ = ["canonical_cells", "canonical_number", "canonical_texts", "is_number", "is_text"]
 
 # Whole numbers of up to so many digits are written in digits, and others with an exponent.
 _MOST_DIGITS = 38
@@ -72,6 +72,14 @@ def canonical_texts(array: pa.Array) -> pa.Array:
     if (pa.types.is_timestamp(kind) or pa.types.is_time(kind)) and kind.unit != "s":
         texts = pc.replace_substring_regex(texts, r"\.?0*(Z?)$", r"\1")
     return texts
+
+
+def canonical_cells(array: pa.Array) -> list[object]:
+    """Return the values of an array, of which equal rows have equal ones: numbers as texts.
+
+    A column of integers can become one of floats later.
+    """
+    return (canonical_texts(array) if is_number(array.type) else array).to_pylist()  # type: ignore[no-any-return]
 
 
 def canonical_number(value: int | float | Decimal) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from mtlmon.arrays.canonical import canonical_texts, is_number
+from mtlmon.arrays.canonical import canonical_cells
 from mtlmon.arrays.ordering import order_of
 from mtlmon.checking.row_pool import RowPool
 from mtlmon.history.following import IS_REMOVED, LeadingHistory, taken_back
@@ -156,8 +156,5 @@ def unnamed_rows(time_stamps: NDArray[np.int64], inputs: pa.RecordBatch) -> Rows
 
 def _texts_of(inputs: pa.RecordBatch) -> Iterator[str]:
     """For each row, a text of what is in it: a NaN equals no other one, but its text does."""
-    columns = [
-        (canonical_texts(column) if is_number(column.type) else column).to_pylist()
-        for column in inputs.columns
-    ]
+    columns = list(map(canonical_cells, inputs.columns))
     return map(repr, zip(*columns, strict=True)) if columns else iter(["()"] * inputs.num_rows)

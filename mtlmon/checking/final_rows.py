@@ -150,7 +150,7 @@ class FinalRows:
     def _texts_of(self, batch: EventBatch) -> Iterator[str]:
         """For each row a text of all that is read of it, by which equal rows are found."""
         # PERF: importing Arrow takes longer than small logs
-        from mtlmon.arrays.canonical import canonical_texts, is_number
+        from mtlmon.arrays.canonical import canonical_cells
 
         columns: list[Sequence[object]] = []
         inputs = self._inputs(batch)
@@ -160,9 +160,7 @@ class FinalRows:
             columns.append(batch.letters_of(partition).tolist())
             if (numbers := batch.numbers_of(partition)) is not None:
                 columns.append(numbers.tolist())
-        columns += (
-            (canonical_texts(one) if is_number(one.type) else one).to_pylist() for one in arrays
-        )
+        columns += map(canonical_cells, arrays)
         return map(repr, zip(*columns, strict=True))
 
     def _take(self, found: Found, first: int, columns: Sequence[NDArray[np.generic]]) -> None:

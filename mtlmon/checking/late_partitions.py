@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from mtlmon.arrays.canonical import canonical_texts, is_number
+from mtlmon.arrays.canonical import canonical_cells
 from mtlmon.arrays.ordering import order_of
 from mtlmon.checking.clocks import when_of
 from mtlmon.checking.late_emission import Emission, Revised, Step, revised_rows
@@ -532,13 +532,7 @@ def _by_time(rows: Rows, places: NDArray[np.intp]) -> NDArray[np.intp]:
 
 
 def _texts_of(rows: Rows) -> Iterator[str]:
-    """For each row, a text of what is in it: a NaN equals no other one, but its text does.
-
-    Numbers are canonical texts, as a column of integers can become one of floats later.
-    """
-    columns = [
-        (canonical_texts(column) if is_number(column.type) else column).to_pylist()
-        for column in rows.inputs.columns
-    ]
+    """For each row, a text of what is in it: a NaN equals no other one, but its text does."""
+    columns = map(canonical_cells, rows.inputs.columns)
     for place, cells in enumerate(zip(*columns, strict=True)):
         yield f"{cells!r} {rows.held[place].tobytes().hex()}"

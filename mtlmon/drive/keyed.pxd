@@ -48,7 +48,7 @@ cdef class KeyedMonitors:
     ) except -1 nogil
     cdef int wait_for_time(self, uint64_t delay) except -1
     cdef uint32_t next_due(self) noexcept nogil
-    cdef int catch_up(self, uint32_t number) except -1 nogil
+    cdef int catch_up(self, uint32_t first, uint32_t end) except -1 nogil
     cdef int settle_due(self, size_t first, size_t count, uint64_t time_stamp) except -1 nogil
     cdef int end(
         self, size_t first, size_t count, uint64_t time_stamp, bint is_closed

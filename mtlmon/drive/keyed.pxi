@@ -441,12 +441,14 @@ cdef class KeyedMonitors:
             return NO_NUMBER
         return self.waiting.due[self.due_done]
 
-    cdef int catch_up(self, uint32_t number) except -1 nogil:
-        """Let a stream take the rows that were passed over, before the time that passes."""
+    cdef int catch_up(self, uint32_t first, uint32_t end) except -1 nogil:
+        """Let streams in a range of numbers take the rows that were passed over."""
+        cdef uint32_t number
         if self.rows_by_trace is not None:
             self.streams.worker.enter()
             try:
-                self.streams.catch_up_with(self.rows_by_trace, number)
+                for number in range(first, end):
+                    self.streams.catch_up_with(self.rows_by_trace, number)
             finally:
                 self.streams.worker.leave()
         return 0
@@ -456,7 +458,7 @@ cdef class KeyedMonitors:
         cdef uint32_t number = self.next_due()
         while number < first + count and number != NO_NUMBER:
             self.done = number - first
-            self.catch_up(number)
+            self.catch_up(number, number + 1)
             self.streams.settle(number, time_stamp)
             self.take_from_worker(number)
             self.waiting.note(&number, 1)
@@ -477,7 +479,7 @@ cdef class KeyedMonitors:
         for k in range(first, min(first + count, <size_t> self.streams.count)):
             self.done = k - first
             if self.streams.earliest_pending(<uint32_t> k, &earliest):
-                self.catch_up(<uint32_t> k)
+                self.catch_up(<uint32_t> k, <uint32_t> k + 1)
                 resting = &self.streams.resting[k]
                 self.streams.load(resting)
                 try:

@@ -37,6 +37,7 @@ cdef class PolicyMonitors(MemoryHolder):
     cdef readonly uint32_t partition_count
     # by partition: the rows of the turn by trace, once policies pass over some of them; else None
     cdef list rows_by_trace
+    cdef list first_policies        # by partition: the number of its first policy
     cdef size_t batch               # events, or streams, that the policies process in turn
     cdef Delivery delivery
     cdef PolicyLines lines          # the sink of the delivery if it is not `verdicts`, else None

@@ -113,6 +113,10 @@ cdef class PolicyMonitors(MemoryHolder):
             for policy in range(self.policy_count):
                 self.partition_of[policy] = partitions[policy]
         self.rows_by_trace = [None] * self.partition_count
+        self.first_policies = [
+            next(one for one in range(self.policy_count) if self.partition_of[one] == number)
+            for number in range(self.partition_count)
+        ]
         for one, delay in zip(monitors, delays or ()):
             if delay is not None:
                 one.wait_for_time(delay)
@@ -389,7 +393,6 @@ cdef class PolicyMonitors(MemoryHolder):
         cdef Source *source
         cdef uint32_t policy, partition
         cdef size_t streams
-        cdef list first_policies = [None] * self.partition_count
         if order.has_places:
             return 0
         for policy in range(self.policy_count):
@@ -397,14 +400,12 @@ cdef class PolicyMonitors(MemoryHolder):
             source = &order.sources[policy]
             partition = self.partition_of[policy]
             one.is_passing = one.is_sparse(events[policy], source.first, source.count)
-            if first_policies[partition] is None:
-                first_policies[partition] = policy
             if one.is_passing and self.rows_by_trace[partition] is None:
                 self.rows_by_trace[partition] = self.last_rows(partition)
         for partition in range(self.partition_count):
             rows = self.rows_by_trace[partition]
             if rows is not None:
-                policy = first_policies[partition]
+                policy = self.first_policies[partition]
                 source = &order.sources[policy]
                 one = self.monitors[policy]
                 rows.begin(
@@ -441,17 +442,8 @@ cdef class PolicyMonitors(MemoryHolder):
     cdef int catch_up(self) except -1:
         """Let states be as if no rows had been passed over; call between two calls of `feed`."""
         cdef KeyedMonitors one
-        cdef RowsByTrace rows
-        cdef uint32_t policy
-        for policy in range(self.policy_count):
-            one = self.monitors[policy]
-            rows = self.rows_by_trace[self.partition_of[policy]]
-            if rows is not None:
-                one.streams.worker.enter()
-                try:
-                    one.streams.catch_up_all(rows)
-                finally:
-                    one.streams.worker.leave()
+        for one in self.monitors:
+            one.catch_up(0, one.streams.count)
         return 0
 
     cdef void count_held(self, HeldBytes *held) noexcept with gil:

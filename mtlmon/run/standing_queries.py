@@ -46,7 +46,7 @@ from mtlmon.tables.querying import (
     require_relation,
     shown_columns,
 )
-from mtlmon.tables.revision_table import FinalTable, RevisionTable
+from mtlmon.tables.record_tables import FinalTable, RevisionTable
 
 if TYPE_CHECKING:
     import os

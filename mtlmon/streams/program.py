@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from math import inf
 from typing import TYPE_CHECKING, NoReturn
 
@@ -59,25 +60,6 @@ def _digest(body: bytes) -> bytes:
     from hashlib import blake2b
 
     return blake2b(body, digest_size=_DIGEST_BYTES).digest()
-
-
-def _meaning(streams: Mapping[str, Stream], definitions: Mapping[str, Predicate]) -> bytes:
-    """A digest of what streams and atoms are, by which a snapshot knows its program again."""
-    texts = [
-        (
-            name,
-            str(one.value),
-            str(one.on),
-            None if one.kind is None else one.kind.name,
-            one.period,
-            [(str(key), parameter) for key, parameter in one.per],
-            str(one.start),
-            str(one.end),
-        )
-        for name, one in streams.items()
-    ]
-    atoms = [(name, str(one)) for name, one in definitions.items()]
-    return _digest(repr((sorted(texts, key=repr), sorted(atoms))).encode())
 
 
 def _parts(body: bytes) -> Iterator[bytes]:
@@ -642,6 +624,26 @@ class StreamProgram:
         """The number of instances of streams with `per` that are alive, of all traces."""
         return sum(family.table.living for family in self._families)
 
+    @cached_property
+    def _meaning(self) -> bytes:
+        """A digest of what streams and atoms are, by which a snapshot knows its program again."""
+        streams, definitions = self._declared
+        texts = [
+            (
+                name,
+                str(one.value),
+                str(one.on),
+                None if one.kind is None else one.kind.name,
+                one.period,
+                [(str(key), parameter) for key, parameter in one.per],
+                str(one.start),
+                str(one.end),
+            )
+            for name, one in streams.items()
+        ]
+        atoms = [(name, str(one)) for name, one in definitions.items()]
+        return _digest(repr((sorted(texts, key=repr), sorted(atoms))).encode())
+
     def snapshot(self) -> bytes:
         """Return the state as bytes for `restore`."""
         self._forget_texts()
@@ -651,7 +653,7 @@ class StreamProgram:
         parts += [kernel.snapshot() for kernel in self._natives()]
         parts += [part for family in self._families for part in family.snapshot()]
         parts += [holding.native.snapshot() for holding in self._holdings.values()]
-        parts.append(_meaning(*self._declared))
+        parts.append(self._meaning)
         body = b"".join(len(part).to_bytes(8, "little") + part for part in parts)
         return _MAGIC + _digest(body) + body
 
@@ -679,7 +681,7 @@ class StreamProgram:
         count += len(self._holdings)
         if len(parts) != count or len(parts[0]) != 8 or not self._fit(parts[2]):
             raise SnapshotError("the snapshot is of other streams")
-        if parts.pop() != _meaning(*self._declared):
+        if parts.pop() != self._meaning:
             raise SnapshotError(
                 "the snapshot is of other streams, or of atoms that mean another thing"
             )

@@ -2,7 +2,7 @@
 """Declarations for the states of many streams of one program, saved between their events."""
 
 from libc.stddef cimport size_t
-from libc.stdint cimport uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint32_t, uint64_t
 
 from mtlmon.arrays.native cimport EventColumns
 from mtlmon.engine.native cimport (
@@ -59,6 +59,7 @@ cdef class Streams(MemoryHolder):
 
     cdef int load(self, Resting *resting) except -1 nogil
     cdef int store(self, Resting *resting) except -1 nogil
+    cdef int open_output(self) except -1 nogil
     cdef size_t run(
         self, const uint32_t *numbers, const uint64_t *time_stamps, const uint64_t *letters,
         size_t count, const uint32_t *offsets=*
@@ -76,6 +77,7 @@ cdef class Streams(MemoryHolder):
         size_t count
     ) except -1 nogil
     cdef void count_passed(self) noexcept nogil
+    cdef void count_empty(self, int64_t count) noexcept nogil
     cdef int know_awake(self) except -1 nogil
     cdef void wake(
         self, EventColumns events, uint32_t number, RowsByTrace rows, size_t first, size_t place,
@@ -88,7 +90,6 @@ cdef class Streams(MemoryHolder):
     cdef int catch_up_before(
         self, EventColumns events, RowsByTrace rows, size_t first
     ) except -1 nogil
-    cdef int catch_up_all(self, RowsByTrace rows) except -1 nogil
     cdef int catch_up_with(self, RowsByTrace rows, uint32_t number) except -1 nogil
     cdef void drop_failed(self, size_t done, uint32_t known) noexcept nogil
 

@@ -10,7 +10,7 @@ At an event, the stream's state is loaded into a monitor, the *worker*, which pr
 """
 
 from cython cimport final
-from libc.stdint cimport uint64_t
+from libc.stdint cimport int64_t, uint64_t
 from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcpy, memset
 
@@ -315,6 +315,15 @@ cdef class Streams:
 
     # ---- events of many streams ------------------------------------------------------------
 
+    cdef int open_output(self) except -1 nogil:
+        """Empty the verdicts of the worker, and make room for as many as the table needs."""
+        cdef Verdicts *output = &self.worker.output
+        output.count = 0
+        return reserve(
+            <void **> &output.records, &output.capacity, ENOUGH_VERDICTS + MOST_REGISTERS + 2,
+            sizeof(VerdictRecord)
+        )
+
     cdef size_t run(
         self, const uint32_t *numbers, const uint64_t *time_stamps, const uint64_t *letters,
         size_t count, const uint32_t *offsets=NULL
@@ -338,12 +347,7 @@ cdef class Streams:
         cdef bint is_done
         self.done = 0
         self.awake_known = 0
-        output.count = 0
-        # as much as the table needs
-        reserve(
-            <void **> &output.records, &output.capacity, ENOUGH_VERDICTS + MOST_REGISTERS + 2,
-            sizeof(VerdictRecord)
-        )
+        self.open_output()
         while done < count and output.count < ENOUGH_VERDICTS:
             self.worker.table.taken = 0
             reserve(
@@ -497,12 +501,7 @@ cdef class Streams:
         cdef uint32_t number = 0
         cdef size_t place
         cdef bint is_inside = False
-        output.count = 0
-        # as much as the table needs
-        reserve(
-            <void **> &output.records, &output.capacity, ENOUGH_VERDICTS + MOST_REGISTERS + 2,
-            sizeof(VerdictRecord)
-        )
+        self.open_output()
         try:
             while output.count < ENOUGH_VERDICTS:
                 place = next_marked(self.marked, self.done, count)
@@ -558,12 +557,15 @@ cdef class Streams:
 
     cdef void count_passed(self) noexcept nogil:
         """Count the events of the turn that were passed over before those that are done."""
-        cdef size_t passed = self.done - self.processed
-        self.event_count += passed
+        self.count_empty(<int64_t> (self.done - self.processed))
+
+    cdef void count_empty(self, int64_t count) noexcept nogil:
+        """Count events without atoms, or take them from the count, with their verdicts."""
+        self.event_count += count
         if self.worker.program.empty_verdict == VERDICT_TRUE:
-            self.true_count += passed
+            self.true_count += count
         else:
-            self.false_count += passed
+            self.false_count += count
 
     cdef int know_awake(self) except -1 nogil:
         """Find which streams are awake: those with something pending, or a state that is whole."""
@@ -641,11 +643,7 @@ cdef class Streams:
             last_time_stamp == time_stamp and last_offset == offset
         ):
             return 0
-        output.count = 0
-        reserve(
-            <void **> &output.records, &output.capacity, ENOUGH_VERDICTS + MOST_REGISTERS + 2,
-            sizeof(VerdictRecord)
-        )
+        self.open_output()
         self.load(resting)
         try:
             memset(self.worker.letter, 0, self.worker.letter_words * sizeof(uint64_t))
@@ -662,11 +660,7 @@ cdef class Streams:
             self.store(resting)
         # its verdict has been counted, and nobody wants it
         output.count = 0
-        self.event_count -= 1
-        if self.worker.program.empty_verdict == VERDICT_TRUE:
-            self.true_count -= 1
-        else:
-            self.false_count -= 1
+        self.count_empty(-1)
         return 0
 
     cdef int catch_up_before(
@@ -684,13 +678,6 @@ cdef class Streams:
                 self.catch_up(
                     rows.traces[k], events.time_stamp_of(first + place), rows.offsets[place] - 1
                 )
-        return 0
-
-    cdef int catch_up_all(self, RowsByTrace rows) except -1 nogil:
-        """Let all streams catch up with their traces."""
-        cdef uint32_t number
-        for number in range(min(rows.trace_count, self.count)):
-            self.catch_up_with(rows, number)
         return 0
 
     cdef int catch_up_with(self, RowsByTrace rows, uint32_t number) except -1 nogil:
