@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from mtlmon.arrays.canonical import canonical_cells
-from mtlmon.arrays.ordering import order_of
-from mtlmon.checking.row_pool import RowPool
-from mtlmon.history.following import IS_REMOVED, LeadingHistory, taken_back
+from mtlmon.checking.row_pool import RowPool, staying
+from mtlmon.history.following import LeadingHistory, taken_back
 from mtlmon.streams.late_snapshots import rows_as_bytes, rows_of_bytes
 from mtlmon.streams.named_rows import NO_NAMES, Names, Rows
 from mtlmon.support.snapshot_parts import joined_parts, split_parts
@@ -105,20 +104,15 @@ class ArrivedRows:
             return Arrived(None, NO_NAMES, bound, now)
         placed = np.concatenate([one.placed for one, _ in found])
         withdrawn = np.concatenate([one.withdrawn for one, _ in found])
-        rows, _ = self._pool.take(placed)
+        rows, flags, _, _ = self._pool.take(placed)
         if self._leader.waiting:
             self._pool.keep(self._leader.waiting_numbers())
         else:
             self._pool.clear()
-        flags = placed["flags"].astype(np.uint8)
         if len(withdrawn):
             withdrawn = taken_back(rows.by_name, withdrawn, flags)
-        rows = rows.taken(np.flatnonzero(flags & IS_REMOVED == 0))
-        order = order_of(rows.time_stamps)
-        if order is not None:
-            rows = rows.taken(order)
         names = Names(withdrawn["time_stamp"], withdrawn["trace"], withdrawn["offset"])
-        return Arrived(rows, names, bound, now)
+        return Arrived(staying(rows, flags)[0], names, bound, now)
 
     @property
     def byte_count(self) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 from mtlmon.arrays.native import EventColumns
 from mtlmon.history.following import IS_HIDDEN, IS_REMOVED
 from mtlmon.streams.late_ticks import joined_ticks
-from mtlmon.streams.named_rows import Names, Rows
+from mtlmon.streams.named_rows import Names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from mtlmon.history.following import FollowingHistory, Passed
     from mtlmon.streams.late_ticks import ChangedTicks, TickRows
+    from mtlmon.streams.named_rows import Rows
 
 __all__ = ["Emission", "Revised", "Step", "revised_rows"]
 
@@ -26,12 +27,14 @@ class Step(NamedTuple):
     """Rows that have their names, and then perhaps time that passes.
 
     Attributes:
-        rows: the rows, by trace and time.
+        names: the names of the rows, by trace and time.
+        held: which atoms hold.
         flags: their flags.
         advance: how far time passes then, and in which trace or in all; or None.
     """
 
-    rows: Rows
+    names: Names
+    held: NDArray[np.bool_]
     flags: NDArray[np.uint8]
     advance: Passed | None
 
@@ -85,8 +88,8 @@ class Emission:
         """
         if len(revised.flags):
             self._revise(*revised._replace(flags=_chosen(revised.flags, revised.held, choice)))
-        for rows, flags, passed in steps:
-            self._follow(rows, rows.held, _chosen(flags, rows.held, choice))
+        for names, held, flags, passed in steps:
+            self._follow(names, held, _chosen(flags, held, choice))
             if passed is not None:
                 self._history.pass_time(*passed)
 
@@ -127,9 +130,9 @@ class Emission:
             removed: the names of the rows that were taken back.
             atoms: how many columns of atoms there are.
         """
-        for rows, own, _ in steps:
+        for new, _, own, _ in steps:
             nothing = np.zeros((len(own), atoms), np.bool_)
-            self._follow(rows, nothing, own | np.uint8(IS_HIDDEN))
+            self._follow(new, nothing, own | np.uint8(IS_HIDDEN))
         revised = joined_ticks([one.revised for one in changed], atoms)
         flags = [np.where(one.is_removed, IS_HIDDEN, 0) for one in changed]
         flags.append(np.full(len(removed.traces), IS_REMOVED))
@@ -141,10 +144,10 @@ class Emission:
         self._follow(none, none.held, np.zeros(0, np.uint8))
 
     def _follow(
-        self, rows: Rows | TickRows, held: NDArray[np.bool_], flags: NDArray[np.uint8]
+        self, names: Names | TickRows, held: NDArray[np.bool_], flags: NDArray[np.uint8]
     ) -> None:
-        columns = self._columns(rows.time_stamps, held)
-        self._history.follow(columns, np.ascontiguousarray(rows.traces), flags, self._has_keys)
+        columns = self._columns(names.time_stamps, held)
+        self._history.follow(columns, np.ascontiguousarray(names.traces), flags, self._has_keys)
 
     def _revise(self, names: Names, held: NDArray[np.bool_], flags: NDArray[np.integer]) -> None:
         columns = self._columns(names.time_stamps, held)

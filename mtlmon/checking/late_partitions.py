@@ -15,19 +15,18 @@ time-points for good (`History` knows which ones can be retracted, or chosen no 
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from mtlmon.arrays.canonical import canonical_cells
-from mtlmon.arrays.ordering import order_of
 from mtlmon.checking.clocks import when_of
 from mtlmon.checking.late_emission import Emission, Revised, Step, revised_rows
 from mtlmon.checking.late_origins import origin_type
-from mtlmon.checking.row_pool import RowPool
+from mtlmon.checking.row_pool import RowPool, staying
 from mtlmon.history.following import (
-    IS_REMOVED,
     FollowingHistory,
     LeadingHistory,
     taken_back,
@@ -74,16 +73,20 @@ class _Held(NamedTuple):
     Attributes:
         rows: the rows.
         flags: their flags.
-        steps: the number of the step of the batch that each came in.
+        order: where those are that came in the first step of the batch, by trace and time, and so
+            on.
+        steps: in this order, the number of the step of each.
     """
 
     rows: Rows
     flags: NDArray[np.uint8]
+    order: NDArray[np.intp]
     steps: NDArray[np.intp]
 
     def taken(self, places: NDArray[np.intp]) -> _Held:
-        """Return some of them."""
-        return _Held(self.rows.taken(places), self.flags[places], self.steps[places])
+        """Return those at some places of the order."""
+        own = self.order[places]
+        return _Held(self.rows.taken(own), self.flags[own], np.arange(len(own)), self.steps[places])
 
 
 class LatePartition:
@@ -259,25 +262,26 @@ class LatePartition:
         placed = np.concatenate([one.placed for one, _ in found])
         withdrawn = np.concatenate([one.withdrawn for one, _ in found])
         steps = np.repeat(np.arange(len(found)), [len(one.placed) for one, _ in found])
-        rows, origins = self._pool.take(placed)
+        rows, flags, order, origins = self._pool.take(placed)
         if self._origins is not None and origins is not None:
-            self._origins.add(self._partition, *rows.names, origins)
+            self._origins.add(self._partition, *rows.names.taken(order), origins)
         if not self.leader.waiting:
             self._pool.clear()
         elif self._pool.count > 2 * self.leader.waiting + _SPARE_ROWS:
             self._pool.keep(self.leader.waiting_numbers())
-        ready = _Held(rows, placed["flags"].astype(np.uint8), steps)
+        ready = _Held(rows, flags, order, steps)
         if self._held is not None:
             ready = _Held(
                 joined([self._held.rows, rows]),
-                np.concatenate([self._held.flags, ready.flags]),
+                np.concatenate([self._held.flags, flags]),
+                np.concatenate([self._held.order, order + len(self._held.order)]),
                 np.concatenate([self._held.steps, steps]),
             )
             self._held = None
         if len(withdrawn):
             withdrawn = taken_back(ready.rows.by_name, withdrawn, ready.flags)
         if self.relations and not is_end:
-            waits = ready.rows.time_stamps >= self.known_below
+            waits = ready.rows.time_stamps[ready.order] >= self.known_below
             if waits.any():
                 held = ready.taken(np.flatnonzero(waits))
                 self._held = held._replace(steps=np.zeros_like(held.steps))
@@ -294,8 +298,7 @@ class LatePartition:
     def revise(self, relations: RevisedRelations, *, is_end: bool = False) -> Sequence[Changed]:
         """Let relations know which rows can be judged; return what changes in them."""
         assert self._ready is not None
-        rows, flags, _ = self._ready
-        rows = rows.taken(_by_time(rows, np.flatnonzero(flags & IS_REMOVED == 0)))
+        rows = staying(self._ready.rows, self._ready.flags)[0]
         watermark = max(self.known_below, relations.watermark)
         if is_end:
             # ticks can be behind the last row
@@ -313,16 +316,17 @@ class LatePartition:
             EventError: integers overflow in a row.
         """
         assert self._ready is not None
-        rows, flags, steps = self._ready
+        rows, flags, order, steps = self._ready
         self._ready = None
         revised: list[Rows] = []
         if self._computer is not None:
             rows, revised = self._update(rows, flags, self._removed, changed)
         self._revised = revised_rows(revised, self._removed, rows.held.shape[1])
         places = np.searchsorted(steps, np.arange(len(self._passed) + 1)).tolist()
+        parts = (order[first:last] for first, last in pairwise(places))
         self._steps = [
-            Step(rows.between(first, last), flags[first:last], passed)
-            for first, last, passed in zip(places, places[1:], self._passed, strict=False)
+            Step(rows.names.taken(own), rows.held[own], flags[own], passed)
+            for own, passed in zip(parts, self._passed, strict=True)
         ]
 
     def _update(
@@ -333,17 +337,18 @@ class LatePartition:
         changed_records: Sequence[Changed],
     ) -> tuple[Rows, list[Rows]]:
         """Compute the atoms of new rows; return them, and others whose atoms have changed."""
-        held = rows.held.copy()
-        staying = _by_time(rows, np.flatnonzero(flags & IS_REMOVED == 0))
         touching = None
         concerning = [one for one in changed_records if one.relation in self.relations]
         if concerning:
             assert self._streams is not None
             look_ups = self._streams.look_ups(self._partition)
             touching = TouchedRows(concerning, look_ups, self._streams.environment)
-        new = rows.taken(staying)
+        new, places = staying(rows, flags)
         rounds = self._in_rounds()
-        held[staying], changed = rounds.update(new, removed, touching)
+        held, changed = rounds.update(new, removed, touching)
+        if places is not None:
+            held, computed = rows.held.copy(), held
+            held[places] = computed
         rounds.pass_time(self.known_below if self._end is None else self._end)
         if self._lets_go:
             rounds.release()
@@ -403,7 +408,7 @@ class LatePartition:
     def emitted(self) -> tuple[NDArray[np.bool_], Revised]:
         """The atoms of the rows that have their names now, and the other rows that have changed."""
         assert self._revised is not None
-        return np.concatenate([step.rows.held for step in self._steps]), self._revised
+        return np.concatenate([step.held for step in self._steps]), self._revised
 
     def emit(self, history: FollowingHistory, clock: Clock | None) -> None:
         """Let the history of a policy hear what has become of rows or ticks in the last batch.
@@ -501,7 +506,7 @@ class LatePartition:
         if "held" in head:
             flags = np.array(head["held"], np.uint8)
             held = rows.between(first, first + len(flags))
-            self._held = _Held(held, flags, np.zeros(len(flags), np.intp))
+            self._held = _Held(held, flags, np.arange(len(flags)), np.zeros(len(flags), np.intp))
             first += len(flags)
         if not states:
             return
@@ -523,12 +528,6 @@ class LatePartition:
         of_rounds = 0 if self._rounds is None else self._rounds.byte_count
         of_held = 0 if self._held is None else self._held.rows.byte_count
         return self.leader.counter("held_bytes") + self._pool.byte_count + of_held + of_rounds
-
-
-def _by_time(rows: Rows, places: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Places of rows in the order of time; those of a trace and time-stamp stay in theirs."""
-    order = order_of(rows.time_stamps[places])
-    return places if order is None else places[order]
 
 
 def _texts_of(rows: Rows) -> Iterator[str]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from mtlmon.arrays.ordering import order_of
 from mtlmon.checking.late_origins import origin_type
+from mtlmon.history.following import IS_REMOVED
 from mtlmon.streams.named_rows import joined
 
 if TYPE_CHECKING:
@@ -14,7 +16,23 @@ if TYPE_CHECKING:
 
     from mtlmon.streams.named_rows import Rows
 
-__all__ = ["RowPool"]
+__all__ = ["RowPool", "Taken", "staying"]
+
+
+class Taken(NamedTuple):
+    """Rows that have been placed.
+
+    Attributes:
+        rows: the rows, in the order in which they came.
+        flags: their flags.
+        places: where each placed row is among them.
+        origins: where each placed row comes from; None if that is not known.
+    """
+
+    rows: Rows
+    flags: NDArray[np.uint8]
+    places: NDArray[np.intp]
+    origins: NDArray[np.void] | None
 
 
 class RowPool:
@@ -61,16 +79,21 @@ class RowPool:
         if self._has_origins:
             self._origins = [self.origins[kept]]
 
-    def take(self, placed: NDArray[np.void]) -> tuple[Rows, NDArray[np.void] | None]:
-        """Return the rows that have been placed, with their names, and where they come from."""
+    def take(self, placed: NDArray[np.void]) -> Taken:
+        """Return the rows that have been placed, with their offsets.
+
+        PERF: mostly these are all rows, and in the order of time. To bring them into that of
+        `placed` and back took a sixth of the time of windows without late rows.
+        """
         known, rows = self._joined()
         places = _places_of(known, placed["number"])
-        taken = rows.taken(places)
-        return taken._replace(
-            time_stamps=np.ascontiguousarray(placed["time_stamp"]),
-            traces=np.ascontiguousarray(placed["trace"]),
-            offsets=np.ascontiguousarray(placed["offset"]),
-        ), self.origins[places] if self._has_origins else None
+        origins = self.origins[places] if self._has_origins else None
+        if len(places) < len(known):
+            kept = np.sort(places)
+            rows, places = rows.taken(kept), np.searchsorted(kept, places)
+        offsets, flags = np.empty(len(places), np.uint64), np.empty(len(places), np.uint8)
+        offsets[places], flags[places] = placed["offset"], placed["flags"]
+        return Taken(rows._replace(offsets=offsets), flags, places, origins)
 
     def parts(self) -> tuple[NDArray[np.uint64], Rows]:
         """Return the rows and their numbers, for `add`."""
@@ -104,3 +127,18 @@ def _places_of(known: NDArray[np.uint64], numbers: NDArray[np.uint64]) -> NDArra
     else:
         places = np.searchsorted(known, numbers)
     return places
+
+
+def staying(rows: Rows, flags: NDArray[np.uint8]) -> tuple[Rows, NDArray[np.intp] | None]:
+    """Return the rows that were not retracted, in the order of time, and their places.
+
+    Those of a trace and time-stamp stay in their order. The places are None if these are all rows
+    as they are.
+    """
+    places = np.flatnonzero(flags & IS_REMOVED == 0)
+    order = order_of(rows.time_stamps[places])
+    if order is None and len(places) == len(flags):
+        return rows, None
+    if order is not None:
+        places = places[order]
+    return rows.taken(places), places
