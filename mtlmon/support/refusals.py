@@ -224,20 +224,6 @@ REFUSALS: Mapping[str, Refusal] = {
         word="`split` or `coalesce max`",
     ),
     # ---- Spark ----------------------------------------------------------------------------------
-    "Spark, clocks": Refusal(
-        "{function} does not support yet policies on ticks or chosen rows, as {name}",
-        "a partition of rows knows no ticks of other rows",
-        "use mtlmon.spark.monitor",
-        function="monitor_partitions, monitor_traces or monitor_files",
-        name="one on every 10s",
-    ),
-    "Spark, conditions": Refusal(
-        "{function} does not support yet conditions that depend on other rows, as {name}",
-        "a partition of rows does not have the others",
-        "use mtlmon.spark.monitor, or compute it as a column first",
-        function="monitor_partitions, monitor_traces or monitor_files",
-        name="a window",
-    ),
     "Spark, keys": Refusal(
         "keys of policies do not work with functions of Spark for one trace, as {name}",
         "a call has the rows of one trace",

@@ -419,10 +419,18 @@ def test_lines_of_partitions(spark: SparkSession, tmp_path: Path) -> None:
     asked = [str(tmp_path / "x.mtl"), str(tmp_path / "x.log")]
     for end_time in ("last", "inf"):
         wanted = mtlmon("--resolve", "--end-time", end_time, *asked).output.splitlines()
-        for elements in (lines, [line.encode() for line in lines]):
+        pairs = [(int(line.split()[0][1:]), line.split()[1:]) for line in lines]
+        for elements in (lines, [line.encode() for line in lines], pairs):
             log: Any = spark.sparkContext.parallelize(elements, 1)
             found = monitor_partitions(log, text, end_time=end_time).collect()
-            plain = [one.decode() if isinstance(one, bytes) else one for one in found]
+            plain = [
+                one.decode()
+                if isinstance(one, bytes)
+                else f"{one[0]}\t{one[1]}"
+                if isinstance(one, tuple)
+                else one
+                for one in found
+            ]
             assert sorted(plain) == sorted(wanted)
         assert {line.split("\t")[0] for line in wanted if "false" in line} == {
             "alive",
@@ -438,9 +446,10 @@ def test_what_is_refused(spark: SparkSession) -> None:
     with pytest.raises(MtlmonError, match=r"at tick|policy p is every 5, but x is of rows"):
         monitor(df, "policy p on every 5: x > 0")
     pairs: Any = spark.sparkContext.parallelize([(1, ["p"])], 1)
-    with pytest.raises(Exception, match=r"is a condition, and pairs .* have no columns"):
-        monitor_partitions(pairs, "p OR hour(ts) > 3").collect()
-    with pytest.raises(Exception, match="on pairs does not support"):
+    with pytest.raises(Exception, match=r"no column|columns"):
+        monitor_partitions(pairs, "p OR x > 3").collect()
+    pairs = spark.sparkContext.parallelize([(1, ["p"]), (0, ["p"])], 1)
+    with pytest.raises(Exception, match=r"partition 0: row 2: .*the event is \(0, \['p'\]\)"):
         monitor_partitions(pairs, "policy p on every 5: count[0,5](p) > 0").collect()
     with pytest.raises(Exception, match="cannot be skipped with policies on ticks"):
         text = "policy p on every 5: count[0,5]() > 0\npolicy q: sum[0,9](x) > 0"

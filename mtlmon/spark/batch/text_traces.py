@@ -54,6 +54,11 @@ class TextTrace:
         self._events = TextEvents(named, path=path)
         self.clock: int | None = None
 
+    @property
+    def atoms(self) -> tuple[str, ...]:
+        """The atoms that events are read for, in the order of the bits of letters."""
+        return tuple(self._events.scanner.atoms)
+
     def load(self, content: Buffer) -> Iterator[TextBatch]:
         """Yield the events of the next part of the log, and the ticks before them.
 
@@ -86,10 +91,17 @@ class TextTrace:
             times, masks = self._events.read()
             if not times:
                 return
-            batch = TextBatch(times, masks, self._events.scanner.atoms)
-            for part in [batch] if self._streams is None else self._streams.pieces(batch):
-                if len(part.time_stamps):
-                    self.clock = part.time_stamps[-1]
-                yield part
-            if self._streams is not None and self._streams.error is not None:
-                raise self._streams.error
+            yield from self.take(TextBatch(times, masks, self.atoms))
+
+    def take(self, batch: TextBatch) -> Iterator[TextBatch]:
+        """Yield the next events, which are given, and the ticks before them.
+
+        Raises:
+            MtlmonError: integers overflow.
+        """
+        for part in [batch] if self._streams is None else self._streams.pieces(batch):
+            if len(part.time_stamps):
+                self.clock = part.time_stamps[-1]
+            yield part
+        if self._streams is not None and self._streams.error is not None:
+            raise self._streams.error

@@ -9,7 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from mtlmon._core import Monitor
+from mtlmon.checking.text_logs import TextBatch
 from mtlmon.drive.native import TextMonitor
+from mtlmon.engine.native import read_atoms
 from mtlmon.errors import EventTypeError, MtlmonError, TableError
 from mtlmon.spark.batch.text_traces import TextTrace
 from mtlmon.spark.common.events import event_source
@@ -22,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from mtlmon._core import Verdict
-    from mtlmon.checking.text_logs import TextBatch
     from mtlmon.spark.common.events import EventSource, OnError
     from mtlmon.spark.common.policies import Policies
     from mtlmon.spark.common.row_counts import Reporter
@@ -120,58 +121,36 @@ class PartitionTrace:
 
     def _computed_lines(self, blocks: Iterator[bytes], place: str, is_text: bool) -> Iterator[Any]:
         """Do the same where conditions, streams or ticks have to be computed."""
-        policies = self._policies
-        monitors = TraceMonitors(policies, self._resolve, self._end_time)
-        trace = TextTrace(policies, place)
-
-        def written(found: Found) -> Iterator[Any]:
-            prefix = _prefix(policies, found.name)
+        trace = TextTrace(self._policies, place)
+        for found in self._computed(trace, (one for part in blocks for one in trace.load(part))):
+            prefix = _prefix(self._policies, found.name)
             for verdict in VerdictArray(np.frombuffer(found.records, verdict_type())):
                 line = f"{prefix}{verdict}"
                 yield line if is_text else line.encode()
 
-        for part in chain(
-            (one for loaded in blocks for one in trace.load(loaded)), self._end(trace)
-        ):
-            for found in monitors.feed(part, _NO_STARTS):
-                yield from written(found)
-        for found in monitors.finish(trace.clock or 0):
-            yield from written(found)
-
-    def _end(self, trace: TextTrace) -> Iterator[TextBatch]:
-        yield from trace.end(self._end_time)
+    def _computed(self, trace: TextTrace, parts: Iterator[TextBatch]) -> Iterator[Found]:
+        """Yield the verdicts on the parts of a trace, and on its end."""
+        monitors = TraceMonitors(self._policies, self._resolve, self._end_time)
+        for part in chain(parts, trace.end(self._end_time)):
+            yield from monitors.feed(part, _NO_STARTS)
+        yield from monitors.finish(trace.clock or 0)
 
     def _pairs(self, pairs: Iterator[Any], place: str) -> Iterator[Any]:
         """Convert pairs to verdicts, with the name of the policy if there are several."""
         policies = self._policies
-        policies.refuse_streams("monitor_partitions on pairs")
-        if policies.predicates:
-            condition = next(iter(policies.predicates))
-            raise MtlmonError(
-                f"the atom {condition} is a condition, and pairs (time_stamp, atoms) have no "
-                "columns: make rows of them (pyspark.sql.Row), or lines"
-            )
+        if policies.has_conditions:
+            trace = TextTrace(policies, place)
+            for found in self._computed(trace, _loaded_pairs(trace, pairs, place)):
+                yield from self._named(found.name, found.records)
+            return
         monitors = [
             (policy.name, Monitor(policy.program, policies.mode), Resolution())
             for policy in policies.policies
         ]
-        done = 0
-        while block := list(islice(pairs, _BLOCK)):
-            _check_types(block, (tuple, list), "pair", place, done)
+        for block, done in _blocks_of_pairs(pairs, place):
             for name, monitor, resolution in monitors:
-                try:
-                    verdicts = list(monitor(block))
-                except MtlmonError as error:
-                    number = getattr(error, "index", None)
-                    if number is None:
-                        raise
-                    raise TableError(
-                        f"{error}; the event is {block[number]!r}",
-                        path=place,
-                        row=done + number + 1,
-                    ) from None
+                verdicts = _verdicts(monitor, block, place, done)
                 yield from self._given(name, resolution, verdicts)
-            done += len(block)
         for name, monitor, resolution in monitors:
             yield from self._given(name, resolution, monitor.finish(self._end_time))
 
@@ -238,6 +217,59 @@ def _loads(lines: Iterator[Any], place: str, is_text: bool) -> Iterator[bytes]:
         _check_types(block, kinds, "line of text" if is_text else "line of bytes", place, done)
         done += len(block)
         yield "\n".join([*block, ""]).encode() if is_text else b"\n".join([*block, b""])
+
+
+def _blocks_of_pairs(
+    pairs: Iterator[Any], place: str
+) -> Iterator[tuple[list[tuple[int, Any]], int]]:
+    """Yield blocks of pairs, each with the number of the pairs before it.
+
+    Raises:
+        EventTypeError: an element is no pair.
+    """
+    done = 0
+    while block := list(islice(pairs, _BLOCK)):
+        _check_types(block, (tuple, list), "pair", place, done)
+        yield block, done
+        done += len(block)
+
+
+def _verdicts(
+    monitor: Monitor, block: Sequence[tuple[int, Any]], place: str, done: int
+) -> list[Verdict]:
+    """Return the verdicts that a block of pairs brings.
+
+    Raises:
+        TableError: a pair is not an event.
+    """
+    try:
+        return list(monitor(block))
+    except MtlmonError as error:
+        number = getattr(error, "index", None)
+        if number is None:
+            raise
+        raise TableError(
+            f"{error}; the event is {block[number]!r}", path=place, row=done + number + 1
+        ) from None
+
+
+def _loaded_pairs(trace: TextTrace, pairs: Iterator[Any], place: str) -> Iterator[TextBatch]:
+    """Yield pairs as events, with all that is computed of them.
+
+    Raises:
+        EventTypeError, TableError: an element is not an event.
+        MtlmonError: integers overflow.
+    """
+    # refuses what is not an event
+    check = Monitor("true")
+    places = {name: place for place, name in enumerate(trace.atoms)}
+    known, words = places.keys(), max(1, (len(places) + 63) // 64)
+    for block, done in _blocks_of_pairs(pairs, place):
+        _verdicts(check, block, place, done)
+        letters = (sum(1 << places[one] for one in read_atoms(atoms) & known) for _, atoms in block)
+        masks = b"".join(letter.to_bytes(8 * words, "little") for letter in letters)
+        times = np.array([time_stamp for time_stamp, _ in block], np.int64).tobytes()
+        yield from trace.take(TextBatch(times, masks, trace.atoms))
 
 
 def _check_types(

@@ -226,21 +226,6 @@ class Policies(NamedTuple):
         """Return the same with some of the policies only, and all atoms."""
         return self._replace(policies=tuple(policies))
 
-    def refuse_streams(self, function: str) -> None:
-        """Refuse what depends on other rows, for a function that cannot evaluate it.
-
-        Raises:
-            MtlmonError: there is a condition on other rows, or a policy on other time-points than
-                all rows.
-        """
-        for one in self.policies:
-            if one.clock is not None:
-                name = f"{one.name} on {one.clock}"
-                raise MtlmonError(refused("Spark, clocks", function=function, name=name))
-        if self.remembering:
-            names = {"function": function, "name": self.remembering[0]}
-            raise MtlmonError(refused("Spark, conditions", **names))
-
 
 def compile_policies(
     policy: PolicyLike,
