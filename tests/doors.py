@@ -197,7 +197,7 @@ if TYPE_CHECKING:
     from mtlmon.policy.predicates.printer import column_text
     from mtlmon.policy.predicates.printer import to_text as term_text
     from mtlmon.policy.predicates.resolving import Scope, resolve
-    from mtlmon.policy.predicates.time_points import Changes, Waiting, When
+    from mtlmon.policy.predicates.time_points import Changes, Waiting, When, when_in_units
     from mtlmon.policy.remarks import remarks
     from mtlmon.policy.types import errors_with_columns
     from mtlmon.policy.validity import building as validity_building

@@ -28,7 +28,7 @@ from mtlmon.engine.choice import network_variables
 from mtlmon.policy.needs import needs_of
 from mtlmon.policy.predicates.expression import TypedColumn
 from mtlmon.policy.predicates.printer import column_text
-from mtlmon.policy.predicates.time_points import ROWS, Changes, when_in_units
+from mtlmon.policy.predicates.time_points import ROWS, Changes, FromBeginning, when_in_units
 from mtlmon.policy.types import errors_with_columns
 from mtlmon.relations.looking_up import FIRST
 from mtlmon.relations.records import NO_END
@@ -417,7 +417,10 @@ def _of_stream(
 
 
 def _clock(clock: Clock | None, unit: str | None) -> str:
-    return "rows" if clock is None else clock.in_words(unit)
+    if clock is None:
+        return "rows"
+    words = clock.in_words(unit)
+    return f"{words}, in instances" if isinstance(clock.period, FromBeginning) else words
 
 
 def _of_policy(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, cast
 
 from mtlmon.engine.native import clock_at_end
 from mtlmon.errors import MtlmonError
@@ -59,7 +59,7 @@ def when_of(clock: Clock | None) -> When:
     """Return at which rows or ticks a policy has time-points; rows that do not wait are 0."""
     period = None if clock is None else clock.period
     assert not isinstance(period, Duration)
-    return _ROWS if period is None else period
+    return _ROWS if period is None else cast("When", period)
 
 
 def atoms_read(own_atoms: Iterable[Iterable[str]], policies: Iterable[Policy]) -> list[list[str]]:

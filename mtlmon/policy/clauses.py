@@ -111,6 +111,14 @@ class ClauseReader:
         self._go(self._position + len(word))
         return True
 
+    def take_words(self, *words: str) -> bool:
+        """Skip words if all of them come next; return whether they did."""
+        start = self._position
+        if all(self.take(word) for word in words):
+            return True
+        self._position = start
+        return False
+
     def take_sign(self, sign: str) -> bool:
         """Skip the sign if it comes next; return whether it did."""
         if not self._text.startswith(sign, self._position) or self._position >= self._end:
@@ -461,7 +469,15 @@ def read_stream(
     if clauses.take("every"):
         if clock is not None:
             raise clauses.error("a stream has values on rows or on ticks, not on both")
-        clock = Clock(period=clauses.period())
+        length = clauses.period()
+        clock = Clock(period=length)
+        if clauses.take_words("from", "its", "beginning"):
+            from mtlmon.policy.predicates.time_points import FromBeginning
+
+            if not per:
+                hint = "instances are made by per, as in per viewed as id"
+                raise clauses.error("its beginning is that of an instance", hint)
+            clock = Clock(period=FromBeginning(length))
     ends: dict[str, Expression | None] = {"from": None, "until": None}
     for word in ends:
         if clauses.take(word):

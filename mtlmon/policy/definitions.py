@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from mtlmon.policy.messages import ShownMessage
     from mtlmon.policy.predicates.expression import Expression
-    from mtlmon.policy.predicates.time_points import Changes, Waiting
+    from mtlmon.policy.predicates.time_points import Changes, FromBeginning, Waiting
     from mtlmon.syntax.durations import Duration
     from mtlmon.syntax.formula import Formula
 
@@ -24,7 +24,8 @@ class Clock:
     Attributes:
         condition: the time-points are the rows where this is true.
         period: the time-points are the ticks at the multiples of this; or, as `Waiting`, all rows,
-            which wait for later values; or, as `Changes`, the times at which a relation changes.
+            which wait for later values; or, as `Changes`, the times at which a relation changes;
+            or, as `FromBeginning`, ticks that each instance counts from its beginning.
         atom: for a condition of a policy, the name of the atom that it is; otherwise None.
     """
 
@@ -33,7 +34,7 @@ class Clock:
     def __init__(
         self,
         condition: Expression | None = None,
-        period: int | Duration | Waiting | Changes | None = None,
+        period: int | Duration | Waiting | Changes | FromBeginning | None = None,
         atom: str | None = None,
     ) -> None:
         self.condition = condition
@@ -66,11 +67,11 @@ class Clock:
         """Say what the time-points are; with the unit of time-stamps, periods have a unit."""
         if self.period is None:
             return f"rows where {self.condition}"
-        from mtlmon.syntax.durations import Duration, period_text
+        from mtlmon.policy.predicates.time_points import Changes, Waiting, words_of
 
-        if isinstance(self.period, int | Duration):
-            return f"every {period_text(self.period, unit)}"
-        return str(self.period)
+        if isinstance(self.period, Waiting | Changes):
+            return str(self.period)
+        return words_of(self.period, unit)
 
 
 class Policy:

@@ -4,7 +4,8 @@ A stream has time-points of its own. A definition has those where it is used, so
 different values at rows and at ticks. The rows of instances, and the ticks of instances, have
 numbers below zero in the place of a period, one for each lifetime; so do the time-points at which
 windows over the rows of instances are read as of now (see `NOW`). The changes of a relation have a
-number from `CHANGES` on.
+number from `CHANGES` on, and periods of ticks that instances count from their beginnings one from
+`BEGINNINGS` on.
 """
 
 from __future__ import annotations
@@ -15,7 +16,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from mtlmon.errors import PolicyError
 from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.machine_code import NotPossible
-from mtlmon.policy.predicates.time_points import CHANGES, MEMORY, ROWS, TimePoints, explained
+from mtlmon.policy.predicates.time_points import (
+    BEGINNINGS,
+    CHANGES,
+    MEMORY,
+    ROWS,
+    TimePoints,
+    explained,
+)
 from mtlmon.policy.templates import (
     OF_INSTANCES,
     TemplateError,
@@ -67,7 +75,8 @@ class Stream(NamedTuple):
         value: its expression, with the text that it comes from.
         on: where it has a value; None for all rows.
         kind: the declared kind of its values; None if there is none.
-        period: the period of its ticks, in units of time; `ROWS` if it has values at rows.
+        period: the period of its ticks, in units of time; `ROWS` if it has values at rows. From
+            `BEGINNINGS` on, each instance counts it from its beginning.
         per: the expressions that tell instances apart, each with the name of its parameter or None;
             () if there are no instances. With them, `on` is about rows of the instance.
         start: where an instance may begin; None for all rows.
@@ -141,6 +150,10 @@ class Declarations:
     def number_of(self, changes: Changes) -> int:
         """The number of the changes of a relation."""
         return self._changes.setdefault(changes, CHANGES + len(self._changes))
+
+    def counts_from_beginning(self, lifetime: Lifetime) -> bool:
+        """Whether instances with a lifetime have ticks that they count from their beginnings."""
+        return any(one == lifetime and period >= BEGINNINGS for one, period in self._frames)
 
     @property
     def frames(self) -> Mapping[tuple[Lifetime, int], int]:

@@ -246,8 +246,8 @@ def delays_of(
         layers: the layers of a program, which has had no rows.
         motions: finds how values change with the time alone; nothing has been added to it.
         outputs: the columns that are wanted, with their periods.
-        of_instances: for the numbers of ticks of instances their period, and when rows make a
-            difference to the values there.
+        of_instances: for the numbers of ticks of instances their period, 0 if they count it from
+            their beginnings, and when rows make a difference to the values there.
         can_leave_out: whether ticks may be left out, so that `.last(2)` may be any ticks ago.
     """
     found = Delays(motions)
@@ -272,7 +272,10 @@ def delays_of(
                 motions.copy(task.argument, argument, task.result, period)
             elif argument in of_instances and period > ROWS:
                 own_period, delays = of_instances[argument]
-                if period % own_period:
+                if not own_period:
+                    reason = "instances with ticks from their beginnings are read at ticks"
+                    found.obstacles.append(Obstacle(reason))
+                elif period % own_period:
                     reason = f"instances with ticks every {own_period} are read at other ticks"
                     found.obstacles.append(Obstacle(reason))
                 found.join(delays)

@@ -93,6 +93,8 @@ class InstancePlacer:
             if lifetime.start is not None or lifetime.age or lifetime.own_end is not None:
                 # the next row would begin no instance, or one with another age
                 continue
+            if self._declared.counts_from_beginning(lifetime):
+                continue
             frames = {
                 period: frame
                 for (one, period), frame in self._declared.frames.items()
@@ -149,7 +151,15 @@ class InstancePlacer:
                 self._require_comparable(one, key, origin, node)
             ends = Ends(condition, end_keys or None)
         try:
-            family = Family(frame, keys, start, ends, self._texts, lifetime)
+            family = Family(
+                frame,
+                keys,
+                start,
+                ends,
+                self._texts,
+                lifetime,
+                has_births=self._declared.counts_from_beginning(lifetime),
+            )
         except NotPossible as error:
             raise error_at(origin, lifetime.keys[0], str(error)) from None
         ending = None

@@ -6,6 +6,10 @@ traces, with one more queue whose traces are instances. Expressions that read th
 rows or ticks, see these ticks, and the beginnings and ends of instances, in one order
 (`Points.instance_meeting`). A tick of a trace that is left out takes those of its instances with
 it.
+
+Ticks are at the multiples of a period, or each instance counts them from its first row: then they
+are that many times the period later. The latter are all found, as the instances have no time of a
+tick in common.
 """
 
 from __future__ import annotations
@@ -14,10 +18,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from mtlmon.policy.predicates.time_points import ROWS
+from mtlmon.policy.predicates.time_points import BEGINNINGS, ROWS
 from mtlmon.streams.due_ticks import DueTicks
 from mtlmon.streams.points import moments_behind, tick_times
-from mtlmon.streams.ticking import NO_TICKS, Ticks, multiples
+from mtlmon.streams.ticking import LATEST, NO_TICKS, Ticks, multiples
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -54,19 +58,22 @@ class InstanceTicks:
     Args:
         frame: the number of these time-points, which is negative.
         family: the instances.
-        period: the period of the ticks.
+        period: the period of the ticks; from `BEGINNINGS` on, each instance counts them from its
+            beginning.
 
     Attributes:
         frame: as given.
         family: as given.
-        period: as given.
+        period: the period, in units of time.
+        is_from_beginning: whether each instance counts the ticks from its beginning.
         delays: when rows make a difference to values; None if others do, too.
     """
 
     def __init__(self, frame: int, family: Family, period: int) -> None:
         self.frame = frame
         self.family = family
-        self.period = period
+        self.is_from_beginning = period >= BEGINNINGS
+        self.period = period - BEGINNINGS if self.is_from_beginning else period
         self.delays: Delays | None = None
         self._due: DueTicks | None = None
 
@@ -107,6 +114,8 @@ class InstanceTicks:
     def _candidates(self, points: Points) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
         """Times and instances, alive or not, in order of time."""
         limit = points.span.limit
+        if self.is_from_beginning:
+            return self._from_beginnings(points.span.start, limit)
         if self._due is not None:
             rows = points.batch(self.family.frame)
             found, _ = self._due.ticks(rows.times, rows.numbers_of_traces, limit)
@@ -114,6 +123,34 @@ class InstanceTicks:
         times = multiples((self.period,), points.span.start, limit)
         count = self.family.table.count
         return np.repeat(times, count), np.tile(np.arange(count, dtype=np.uint32), len(times))
+
+    def _from_beginnings(
+        self, start: int, limit: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
+        """The times and instances of ticks that are counted from beginnings."""
+        table, period = self.family.table, self.period
+        numbers = np.arange(table.count, dtype=np.uint32)
+        births = np.empty(len(numbers), np.int64)
+        table.births_of(numbers, births)
+        # how many periods after its birth the first and the last tick of an instance are
+        first = np.maximum(1, -((births - start) // period))
+        last = (limit - 1 - births) // period
+        counts = np.maximum(0, last - first + 1)
+        owners = np.repeat(np.arange(len(numbers)), counts)
+        steps = np.arange(len(owners)) - np.repeat(np.cumsum(counts) - counts, counts)
+        times = births[owners] + (first[owners] + steps) * period
+        order = np.lexsort((owners, times))
+        return times[order], numbers[owners[order]]
+
+    def time_behind(self, done: int, count: int) -> int:
+        """Return a time below which there are about so many ticks that come from one time on.
+
+        There is at least one, if any is to come. It is for ticks that are all found.
+        """
+        living = self.family.table.living
+        if not living:
+            return LATEST
+        return min(LATEST, done + max(1, count // living) * self.period + 1)
 
     def tick_counts(self, time_stamps: NDArray[np.int64], start: int) -> NDArray[np.int64] | int:
         """Return how many ticks there are before each of the next rows at most.

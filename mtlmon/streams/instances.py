@@ -87,6 +87,7 @@ class Family:
         ends: where instances end; None if they do not.
         texts: the numbers of texts.
         lifetime: after how much time they end.
+        has_births: whether it matters when they began.
 
     Attributes:
         frame: the number of the family.
@@ -112,6 +113,8 @@ class Family:
         ends: Ends | None,
         texts: Texts,
         lifetime: Lifetime,
+        *,
+        has_births: bool = False,
     ) -> None:
         for key in keys:
             if key.kind.name not in _KEY_KINDS:
@@ -126,7 +129,7 @@ class Family:
         self.nows: list[InstanceNows] = []
         self.numbers = np.empty(0, np.uint32)
         is_text = [key.kind.name == "text" for key in keys]
-        self.table = native.Instances(is_text, lifetime.age, lifetime.silence)
+        self.table = native.Instances(is_text, lifetime.age, lifetime.silence, has_births)
         self._start = start
         self._ends = ends
         self._texts = texts

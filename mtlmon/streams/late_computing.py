@@ -97,10 +97,7 @@ class Computer:
 
     def has_ticks_between(self, first: int, last: int) -> bool:
         """Whether there may be ticks from one time on and below another."""
-        program = self.program
-        if any(-(-first // period) * period < last for period in program.periods):
-            return True
-        return program.next_change(first, last) is not None
+        return self.program.has_ticks_between(first, last)
 
     def compute(
         self,

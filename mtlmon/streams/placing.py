@@ -151,8 +151,10 @@ class Placer:
                     raise error_at(origin, node, message, hint)
             try:
                 make = _KERNELS.get(node.operator, Kernel)
-                # changes are not so far apart as the ticks of a period, which panes are for
-                own_period = 0 if period >= CHANGES else self._declared.period_of(period)
+                own_period = self._declared.period_of(period)
+                if own_period >= CHANGES:
+                    # panes are for ticks at the multiples of a period
+                    own_period = 0
                 kernel = make(node, kind, kinds_of[id(replaced)], extent, self._texts, own_period)
             except NotPossible as error:
                 raise error_at(origin, node, str(error)) from None

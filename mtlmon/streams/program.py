@@ -221,6 +221,9 @@ class StreamProgram:
         for ticks in self._instance_ticks:
             delays = delays_of_instances(self._layers, environment.time, ticks.frame)
             delays.end_instances(ticks.family.lifetime, self.periods)
+            if ticks.is_from_beginning:
+                found[ticks.frame] = 0, delays
+                continue
             found[ticks.frame] = ticks.period, delays
             if not delays.obstacles:
                 ticks.find_due(delays)
@@ -400,8 +403,16 @@ class StreamProgram:
 
     @property
     def has_ticks(self) -> bool:
-        """Whether there are ticks, of periods or by changes of relations."""
-        return bool(self.periods or self._changes)
+        """Whether there are ticks, of periods, by changes of relations, or of instances."""
+        return bool(self.periods or self._changes or self._instance_ticks)
+
+    def has_ticks_between(self, first: int, last: int) -> bool:
+        """Whether there may be ticks from one time on and below another."""
+        if any(-(-first // period) * period < last for period in self.periods):
+            return True
+        if any(ticks.is_from_beginning for ticks in self._instance_ticks):
+            return first < last
+        return self.next_change(first, last) is not None
 
     @property
     def points(self) -> Points:
@@ -446,10 +457,12 @@ class StreamProgram:
         """
         if not self._ticking.trace_count:
             return None
-        instances = sum(
-            ticks.family.table.living for ticks in self._instance_ticks if ticks.due is None
-        )
-        return self._ticking.time_behind(count // max(1, instances))
+        all_found = [ticks for ticks in self._instance_ticks if ticks.due is None]
+        instances = sum(ticks.family.table.living for ticks in all_found)
+        found = [self._ticking.time_behind(count // max(1, instances))]
+        done = self._ticking.done
+        found += [one.time_behind(done, count) for one in all_found if one.is_from_beginning]
+        return min(found)
 
     def next_change(self, start: int, limit: int) -> int | None:
         """Return the first time from one on below another at which a relation changes, or None.
@@ -532,7 +545,7 @@ class StreamProgram:
             family.table.settled(flags)
         for holding in self._holdings.values():
             holding.native.settled(flags)
-        if self.has_ticks:
+        if self.periods or self._changes:
             self._ticking.clear_settled(flags)
         return flags.view(np.bool_)
 

@@ -218,6 +218,8 @@ class Ticking:
 
     def time_behind(self, count: int) -> int:
         """Return a time below which there are about so many ticks; each trace has at least one."""
+        if not self.periods:
+            return LATEST
         least = self.periods[0]
         count //= max(1, self.trace_count) * len(self.periods)
         return (-(-self.done // least) + max(1, count)) * least
@@ -279,5 +281,7 @@ def _with_rows(begins: Integers, numbers: Numbers | None, count: int) -> Integer
 
 def multiples(periods: Sequence[int], start: int, limit: int) -> Integers:
     """Return the multiples of some periods from one time on and below another, sorted."""
+    if not periods:
+        return np.empty(0, np.int64)
     found = [np.arange(-(-start // period) * period, limit, period) for period in periods]
     return found[0] if len(found) == 1 else np.unique(np.concatenate(found))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from mtlmon.arrays.native import EventColumns
     from mtlmon.checking.sources import Corrections, Origins
     from mtlmon.policy.definitions import Clock
+    from mtlmon.policy.predicates.time_points import When
     from mtlmon.streams.atoms import Values
 
 
@@ -112,7 +113,7 @@ class EventBatch:
         ticks = None
         if clock.period is not None and self._letters.of_ticks:
             assert not isinstance(clock.period, Duration)
-            ticks = self._letters.of_ticks[partition].get(clock.period)
+            ticks = self._letters.of_ticks[partition].get(cast("When", clock.period))
         return chosen_points(self, self._atoms, partition, clock, ticks)
 
     def events_of(self, atoms: Sequence[str], partition: int = 0) -> EventColumns:

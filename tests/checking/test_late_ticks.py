@@ -28,6 +28,7 @@ stream asked = count[0,6](ask) every 2
 stream often = max[0,12](asked) every 4
 stream step  = step.last(or: 0) + sum[0,4](amount, or: 0) - count[1,9](ask) every 5
 stream of_host = count[0,9](ask) per host as h every 5
+stream pace = count[0,9](ask) per host as h every 3 from its beginning until silence() > 20
 atom plain = amount > 5
 """
 AT_TICKS = (
@@ -42,6 +43,7 @@ AT_TICKS = (
     "amount.hold(1, or: 0) > 4",
     "often.hold(1, or: 0) < often.hold(or: 0)",
     "any(of_host > 1 over of_host)",
+    "any(pace > 1 over pace)",
 )
 AT_ROWS = (
     "asked.hold(or: 0) > 1",
@@ -51,6 +53,7 @@ AT_ROWS = (
     "max[0,9](often) > 1",
     "count[0,7](ask) >= 2",
     "any(of_host > 1 over of_host)",
+    "sum(pace over pace) > 1",
 )
 FORMULAS = (
     "{a} IMPLIES EVENTUALLY[0,9] {b}",

@@ -82,7 +82,8 @@ class Program:
                 open_nodes += [(part, stream.period) for part in parts]
         every = [streams[name].period for name in self.nodes_of_instances]
         every += [period for _, period in self.nodes if isinstance(period, int)]
-        self.periods = sorted(set(every) - {ROWS})
+        self.periods = sorted({period for period in every if ROWS < period < BEGINNINGS})
+        self.own_lengths = {period - BEGINNINGS for period in every if period > BEGINNINGS}
         self.traces: dict[int, _Trace] = {}
         self.row_count = 0
         self.clock: int | None = None
@@ -114,7 +115,7 @@ class Program:
         """The values on the next row of the log; None if an integer overflows."""
         before = {number: len(known.points) for number, known in self.traces.items()}
         ticks = len(self.ticks)
-        if self.clock is not None and (self.periods or self.changes):
+        if self.clock is not None:
             self.tick(time_stamp)
         known = self.traces.get(trace) or _Trace(self, trace)
         try:
@@ -132,10 +133,15 @@ class Program:
     def tick(self, until: int) -> None:
         """The ticks that are not before the last row, and below a time."""
         assert self.clock is not None
-        for time_stamp in range(self.clock, until) if self.periods or self.changes else ():
+        has_ticks = self.periods or self.changes or self.own_lengths
+        for time_stamp in range(self.clock, until) if has_ticks else ():
             is_tick = any(time_stamp % period == 0 for period in self.periods)
             for number, known in sorted(self.traces.items()):
-                if not (is_tick or known.changes_at(time_stamp)):
+                if not (
+                    is_tick
+                    or known.changes_at(time_stamp)
+                    or known.may_have_own_ticks(time_stamp, self.own_lengths)
+                ):
                     continue
                 try:
                     found = self.point(known, time_stamp, None)
@@ -157,8 +163,9 @@ class Program:
                 own = known.own_instance(name, place)
                 living = [own] if own.start is not None else []
             for one, period in nodes:
-                for instance in living if known.exists(period, place) else ():
-                    known.value(one, place, instance)
+                for instance in living:
+                    if known.exists(period, place, instance):
+                        known.value(one, place, instance)
         return {
             name: known.wanted(node, place)
             for name, node in self.wanted.items()
@@ -167,6 +174,8 @@ class Program:
 
 
 ROWS = 0
+# periods from here on are counted by each instance from its beginning
+BEGINNINGS = 1 << 64
 Period = int | Changes
 
 
@@ -277,9 +286,22 @@ class _Trace:
         """Whether a relation changes for this trace."""
         return any((time_stamp, self.number) in one for one in self.changes.values())
 
-    def exists(self, period: Period, place: int) -> bool:
-        """Whether a time-point is a row, a tick of a period, or a change of a relation."""
+    def may_have_own_ticks(self, time_stamp: int, lengths: Collection[int]) -> bool:
+        """Whether an instance that began at a row may have a tick of its own at a time."""
+        ages = [time_stamp - time for time, row in self.points if row is not None]
+        return any(age > 0 and age % length == 0 for age in ages for length in lengths)
+
+    def exists(self, period: Period, place: int, instance: Instance | None = None) -> bool:
+        """Whether a time-point is a row, a tick of a period, or a change of a relation.
+
+        Some ticks are those of an instance.
+        """
         time_stamp, row = self.points[place]
+        if isinstance(period, int) and period >= BEGINNINGS:
+            if instance is None or instance.start is None or row is not None:
+                return False
+            age = time_stamp - self.points[instance.start][0]
+            return age > 0 and age % (period - BEGINNINGS) == 0
         if isinstance(period, Changes):
             return row is None and (time_stamp, self.number) in self.changes[period.relation]
         if period == ROWS:
@@ -419,7 +441,7 @@ class _Trace:
         values = [
             self.stream(name, j, instance)
             for j in range(instance.start, place + 1)
-            if self.exists(self.streams[name].period, j)
+            if self.exists(self.streams[name].period, j, instance)
         ]
         known = [value for value in values if value is not None]
         return known[-1] if known else None
@@ -470,13 +492,14 @@ class _Trace:
     def stream(self, name: str, place: int, instance: Instance | None) -> Any:
         """The value of a stream; one without instances has the value of the trace."""
         stream = self.streams[name]
-        assert self.exists(stream.period, place)
         own = None
         if stream.per:
             assert instance is not None
             own = self.instance(name, instance.key, place)
             if own.start is None:
                 return None
+        assert self.exists(stream.period, place, own)
+        if own is not None:
             is_row = stream.period == ROWS
             if is_row and stream.on is None and not same_key(self.key_at(name, place), own.key):
                 return None
@@ -558,7 +581,7 @@ class _Trace:
         times = self.time_stamps(place)
         return [
             self.value(node.operands[0], j, instance)
-            if self.exists(period, j)
+            if self.exists(period, j, instance)
             and self.belongs(j, instance)
             and times[place] - times[j] >= age
             and not (is_below and j == place)
@@ -631,7 +654,8 @@ class StreamText(NamedTuple):
     Attributes:
         value: its expression.
         on: where it has a value, or None.
-        period: the period of its ticks; `ROWS` if it has values at rows.
+        period: the period of its ticks, plus `BEGINNINGS` if each instance counts it from its
+            beginning; `ROWS` if it has values at rows.
         per: the expressions that tell instances apart, with the names of parameters.
         start: where an instance may begin, or None.
         end: where an instance ends, or None.

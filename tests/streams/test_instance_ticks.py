@@ -23,6 +23,7 @@ WINDOWS += ["min[1,5](f)", "i.last()", "i.last(2, or: 7)", "f.at(-2)", "i.hold(o
 WINDOWS += ["distinct[0,6](s)", "integral[0,8](i)", "median[0,9](i)", "sum[0,*)(f)"]
 WINDOWS += ["increase[0,8](i)", "changes[1,6](s)", "rate[0,9](f)"]
 WINDOWS += ["u.last(or: 0)", "sum[0,5](u)", "count[0,9](s = t) + 1", "sum[2,6](i + u)"]
+OWN_CLOCKS = ["2 from its beginning", "3 from its beginning"]
 
 
 @st.composite
@@ -39,7 +40,7 @@ def files(draw: st.DrawFn) -> File:
     ends = [*ends, *(f"{one(ends)} or {time}" for time in TIMES), *TIMES]
     end = "" if draw(st.booleans()) else " until " + one(ends)
     start = one(["", "", " from row.b", " from u > 1"])
-    every = f"every {one(['1', '2', '2', '5'])}"
+    every = f"every {one(['1', '2', '2', '5', *OWN_CLOCKS])}"
     recursion = ["x.last(or: 0) + 1", "sum[1,9](x, or: 1) % 7 + 1", "x.last(or: 0) + i.hold(or: 1)"]
     of_known = 'x["a"]' if key == "t" else "x[1]"
     if has_two:
@@ -212,6 +213,40 @@ def test_due_ticks_of_instances_are_few() -> None:
     assert counts == [0, 0, 4, 2]
 
 
+def test_ticks_are_counted_from_the_first_row_of_an_instance() -> None:
+    text = """
+    stream n = count[0,10]() per k every 10 from its beginning until silence() >= 25
+    stream own = n.last(or: -1) per k every 10 from its beginning until silence() >= 25
+    stream held = n.hold() per k until silence() >= 25
+    stream both = sum(n over n) every 5
+    """
+    file = File(text)
+    times = [(3, 1), (8, 2), (13, 1), (13, 1), (14, 2), (23, 1), (50, 1), (61, 2)]
+    log: list[Row] = [(time, 0, {**dict.fromkeys(SCHEMA.names), "k": key}) for time, key in times]
+    found = in_batches(file, log, [2, 3], 1, 62, only_due=False)
+    require_same(found, wanted_of(file, log, 62), file)
+    # 1 has ticks at 13, 23, 33, 43 and, since it began again at 50, at 60; 2 at 18 and 28
+    of_rows = [row["n"] for row in found[0] if row is not None]
+    assert of_rows == [None, None, None, None, None, 3, None, None]
+    assert [row["held"] for row in found[0] if row is not None] == of_rows
+    both = {time: value for time, _, _, name, value in found[1] if name == "both"}
+    assert both[10] is None
+    assert (both[15], both[20], both[25], both[30]) == (3, 5, 5, 3)
+    # silence ends 2 at 39, and 1 at 48
+    assert (both[35], both[40], both[45], both[50], both[55], both[60]) == (1, 1, 0, None, None, 1)
+
+
+def test_many_ticks_from_beginnings_are_computed_piece_by_piece() -> None:
+    """Rationale: a file whose only ticks are those of instances, and a long silence."""
+    rows = pa.table({"ts": [0, 3, 500_000, 500_001], "k": [1, 2, 1, 2]})
+    text = """
+    stream n = n.last(or: 0) + 1 per k every 1 from its beginning
+    policy few: coalesce(n[1], 0) < 500000 and coalesce(n[2], 0) < 499997
+    """
+    found = mtlmon.check(text, rows).to_arrow().to_pylist()
+    assert [row["verdict"] for row in found] == [True, True, True, False]
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
@@ -288,6 +323,19 @@ def test_a_tick_of_a_trace_is_left_out_with_those_of_its_instances() -> None:
         ),
         ("stream x = x + 1 per k every 2", "stream x needs its own value at the same tick"),
         ("stream x = 1 per k on k = 1 every 2", "rows or on ticks, not on both"),
+        ("stream x = 1 every 2 from its beginning", "its beginning is that of an instance"),
+        (
+            "stream x = i per k every 2 from its beginning",
+            "x is every 2 from its beginning, but i is of rows",
+        ),
+        (
+            "stream x = t per k every 2 from its beginning",
+            "x is every 2 from its beginning, but t is every 2",
+        ),
+        (
+            "stream x = 1 per k every 2\nstream y = x per k every 2 from its beginning",
+            "y is every 2 from its beginning, but x is every 2",
+        ),
     ],
 )
 def test_errors(text: str, message: str) -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from mtlmon.errors import PolicyError, SnapshotError
 from mtlmon.policy import parse_policies
-from tests.doors import Expression, StreamProgram, streams_of
+from tests.doors import Expression, StreamProgram, streams_of, when_in_units
 from tests.doors import predicates_operators as ops
 from tests.doors import streams_instances as instances_module
 from tests.doors import streams_program as program_module
@@ -61,9 +61,11 @@ class File:
 
     def period(self, name: str) -> int:
         clock = self.file.streams[name].clock
-        found = None if clock is None else clock.period
-        assert found is None or isinstance(found, int)
-        return found or 0
+        if clock is None or clock.period is None:
+            return 0
+        found = when_in_units(clock.period, None)
+        assert isinstance(found, int)
+        return found
 
     def program(
         self, schema: pa.Schema = SCHEMA, *, only_due: bool = False, can_leave_out: bool = False

@@ -70,7 +70,38 @@ class Changes:
         return f"<{self}>"
 
 
-Period: TypeAlias = "int | Duration | Changes"
+class FromBeginning:
+    """The ticks of an instance that are counted from its beginning.
+
+    Args:
+        length: the length of time between two of them, and from the beginning to the first one.
+
+    Attributes:
+        length: as given.
+    """
+
+    __slots__ = ("length",)
+
+    def __init__(self, length: int | Duration) -> None:
+        self.length = length
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, FromBeginning):
+            return NotImplemented
+        return self.length == other.length
+
+    def __hash__(self) -> int:
+        return hash((FromBeginning, self.length))
+
+    def in_words(self, unit: str | None) -> str:
+        """Say what they are; with the unit of time-stamps, the length has a unit."""
+        return f"every {period_text(self.length, unit)} from its beginning"
+
+    def __repr__(self) -> str:
+        return f"<{self.in_words(None)}>"
+
+
+Period: TypeAlias = "int | Duration | Changes | FromBeginning"
 """The period of ticks, or `ROWS`; it is a `Duration` where the unit is not known yet."""
 
 ROWS = 0
@@ -78,6 +109,10 @@ ROWS = 0
 
 CHANGES = 1 << 63
 """Numbers from here on stand for the changes of relations; lengths of time are below."""
+
+BEGINNINGS = 1 << 64
+"""Numbers from here on stand for ticks that are counted from the beginning of each instance: they
+are this and the length of time."""
 
 When: TypeAlias = "int | Waiting | Changes"
 """Where a value is wanted: `ROWS`, a period of ticks, rows that wait, or changes."""
@@ -220,22 +255,25 @@ def _has_memory(expression: Expression) -> bool:
 
 def exists_at(period: Period, others: Period) -> bool:
     """Whether something has values at all time-points of another kind."""
-    if ROWS in (period, others) or Changes in (type(period), type(others)):
+    kinds = {type(period), type(others)}
+    if ROWS in (period, others) or not kinds.isdisjoint((Changes, FromBeginning)):
         return period == others
     if isinstance(period, Duration) and isinstance(others, Duration):
         return others.nanoseconds % period.nanoseconds == 0
     if isinstance(period, int) and isinstance(others, int):
-        return others % period == 0
+        return period == others if max(period, others) >= CHANGES else others % period == 0
     # one of them is in the unit of the time-stamps, which is not known yet
     return True
 
 
-def period_in_units(period: int | Duration, unit: str | None) -> int:
-    """Return a period as a number of units of the time-stamps.
+def period_in_units(period: int | Duration | FromBeginning, unit: str | None) -> int:
+    """Return a period as a number of units of the time-stamps; see `BEGINNINGS` for its ticks.
 
     Raises:
         FormulaError: the unit is not known, or the period is not a whole number of units.
     """
+    if isinstance(period, FromBeginning):
+        return BEGINNINGS + period_in_units(period.length, unit)
     if not isinstance(period, Duration):
         return period
     interval = DurationInterval(period, period)
@@ -255,6 +293,10 @@ def words_of(period: Period, unit: str | None) -> str:
     """Say in words where something has values."""
     if isinstance(period, Changes):
         return f"on {period}"
+    if isinstance(period, int) and period >= BEGINNINGS:
+        period = FromBeginning(period - BEGINNINGS)
+    if isinstance(period, FromBeginning):
+        return period.in_words(unit)
     return "of rows" if period == ROWS else f"every {period_text(period, unit)}"
 
 

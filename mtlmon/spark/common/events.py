@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias, cast
 
 import numpy as np
 import pyarrow as pa
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from mtlmon.checking.time_points import ChosenPoints
     from mtlmon.policy.definitions import Clock
     from mtlmon.policy.predicates.environment import Environment
+    from mtlmon.policy.predicates.time_points import When
     from mtlmon.spark.common.policies import Policies
     from mtlmon.spark.common.row_counts import Reporter
     from mtlmon.support.option_names import OptionNames
@@ -343,7 +344,7 @@ class Events(NamedTuple):
         ticks = None
         if clock.period is not None and self.letters.of_ticks:
             assert not isinstance(clock.period, Duration)
-            ticks = self.letters.of_ticks[0].get(clock.period)
+            ticks = self.letters.of_ticks[0].get(cast("When", clock.period))
         return chosen_points(self, self.atoms, partition, clock, ticks)
 
     def letters_of(self, partition: int) -> NDArray[np.uint64]:
