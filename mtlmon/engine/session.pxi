@@ -341,10 +341,13 @@ cdef class Session:
         self.table.set_budget(memory.share(8 * monitors))
 
     cdef bint relieve(self) except -1 nogil:
-        """Release inessential memory: the transition table, and remains of old expressions."""
+        """Release inessential memory: transitions, and remains of old expressions."""
         self.table.structure(&self.state)
         self.table.forget(NULL, 0, 0)
         self.table.shrink()
+        if self.state.network != NULL:
+            self.engine.network.detach(self.state.network)
+            self.engine.network.forget()
         with gil:
             self.engine.compact(&self.state)
         return True

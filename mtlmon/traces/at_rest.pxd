@@ -9,6 +9,7 @@ from mtlmon.engine.native cimport (
     HeldBytes,
     MemoryHolder,
     Mode,
+    QueueNetwork,
     Register,
     Session,
     State,
@@ -114,6 +115,7 @@ cdef class Streams(MemoryHolder):
     cdef int keep_whole(self, Resting *resting) except -1 nogil
     cdef void drop_registers(self, Resting *resting) noexcept nogil
     cdef int forget_transitions(self) except -1 nogil
+    cdef void forget_blocks(self, QueueNetwork network) noexcept nogil
     cdef bint is_full(self) noexcept nogil
     cdef int maybe_compact(self) except -1 nogil
     cdef int compact(self) except -1

@@ -875,9 +875,20 @@ cdef class Streams:
         self.compactions += 1
         self.forget_transitions()
         self.worker.table.shrink()
+        if self.worker.engine.network is not None:
+            self.forget_blocks(self.worker.engine.network)
         with gil:
             self.compact_workspace()
         return True
+
+    cdef void forget_blocks(self, QueueNetwork network) noexcept nogil:
+        """Forget what a network has learnt of blocks."""
+        cdef uint32_t i
+        network.detach(self.worker.state.network)
+        for i in range(self.count):
+            if self.resting[i].whole != NULL:
+                network.detach(self.resting[i].whole.network)
+        network.forget()
 
     cdef int forget_transitions(self) except -1 nogil:
         """Forget all transitions, and all configurations but those of streams."""

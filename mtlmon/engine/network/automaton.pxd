@@ -79,6 +79,7 @@ cdef class BlockAutomaton:
     cdef bint is_full               # and learns no more
 
     cdef size_t held_bytes(self) noexcept nogil
+    cdef void clear(self) noexcept nogil
     cdef const uint64_t *functions_of(self, uint32_t state) noexcept nogil
     cdef const BlockStep *find_step(self, uint32_t source, uint64_t letter) noexcept nogil
     cdef int add_step(self, const BlockStep *step, const uint32_t *outcomes) except -1 nogil

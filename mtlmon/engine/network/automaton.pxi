@@ -14,9 +14,10 @@ and classes. A decided variable leads to the next state, as does an operator to 
 longer matters; a step has the classes that are decided, the operands that become known, and the
 variables that nothing depends on any more. `_write_out` gives the block functions of its own.
 
-States and steps are never forgotten, because networks refer to them by number. When the memory for
-them is used up, blocks in other states do without. So do open blocks that wait for an earlier one:
-there, every row is evaluated at every event.
+Networks refer to states by number, so states and steps are forgotten all at once, under a memory
+limit, after every block was given functions of its own (`detach`). When the memory for them is used
+up, blocks in other states do without. So do open blocks that wait for an earlier one: there, every
+row is evaluated at every event.
 
 Where gaps between events are irregular, the transition table has many different keys while
 something is pending. The automata serve there, and where operators nest deeply.
@@ -74,6 +75,10 @@ cdef class BlockAutomaton:
             self.most_steps = MOST_STEPS
 
     def __dealloc__(self):
+        self.clear()
+
+    cdef void clear(self) noexcept nogil:
+        """Forget all states and steps."""
         free(self.states)
         free(self.functions)
         free(self.steps)
@@ -81,6 +86,16 @@ cdef class BlockAutomaton:
         free(self.successors)
         free(self.state_table)
         free(self.step_table)
+        self.states = NULL
+        self.functions = NULL
+        self.steps = NULL
+        self.outcomes = self.successors = self.state_table = self.step_table = NULL
+        self.state_count = self.state_capacity = 0
+        self.function_count = self.function_capacity = 0
+        self.step_count = self.step_capacity = 0
+        self.outcome_count = self.outcome_capacity = 0
+        self.successor_capacity = self.state_table_size = self.step_table_size = 0
+        self.is_full = False
 
     cdef size_t held_bytes(self) noexcept nogil:
         """The bytes that the arrays take."""

@@ -39,6 +39,8 @@ cdef class QueueNetwork:
     cdef int end(self, State *state) except -1 nogil
     cdef uint64_t next_change(self, const State *state) noexcept nogil
     cdef size_t held_bytes(self) noexcept nogil
+    cdef void detach(self, Network *network) noexcept nogil
+    cdef void forget(self) noexcept nogil
 
     cdef const BlockStep *_new_step(
         self, uint32_t words, uint32_t source, uint64_t letter

@@ -223,6 +223,21 @@ cdef class QueueNetwork:
         """The bytes of what is learnt about the formula."""
         return self.automaton.held_bytes() + self.closed.held_bytes()
 
+    cdef void detach(self, Network *network) noexcept nogil:
+        """Give all blocks functions of their own, so that what is learnt can be forgotten."""
+        cdef int64_t position
+        self._unfold(self.words, network)
+        network.state = NO_STATE
+        for position in range(network.first, network.count - network.is_open):
+            if network.blocks[position].state != NO_STATE:
+                self._write_out(self.words, network, position)
+
+    cdef void forget(self) noexcept nogil:
+        """Forget what is learnt about the formula; all networks in use are detached."""
+        self.automaton.clear()
+        self.closed.clear()
+        self.start = NO_STATE
+
     # ---- the automaton of the last block ---------------------------------------------------
 
     cdef const BlockStep *_new_step(
