@@ -66,8 +66,8 @@ if TYPE_CHECKING:
     from mtlmon.checking.arrived_rows import ArrivedRows, unnamed_rows
     from mtlmon.checking.assumptions import AssumptionWatch
     from mtlmon.checking.bounds import Bound, FileBounds, bounds_of, guessed_schema, monitors_kept
+    from mtlmon.checking.changes import KINDS_OF, ChangedAnswers, ChangeLines
     from mtlmon.checking.changes import Bound as FinalBound
-    from mtlmon.checking.changes import ChangedAnswers, ChangeLines
     from mtlmon.checking.end_chains import EndChains
     from mtlmon.checking.history_check import Bounds, HistoryCheck
     from mtlmon.checking.last_rows import LastRow, LastRows

@@ -12,6 +12,7 @@ one that does, by the number of each row among all rows, which tells equal rows 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
@@ -27,11 +28,18 @@ from mtlmon.checking.clocks import (
 )
 from mtlmon.checking.late_origins import LateOrigins
 from mtlmon.checking.partitions import partitions_of
+from mtlmon.checking.shared_rows import LEAST_SHARING, SharedRows
 from mtlmon.checking.triggered import Companions
 from mtlmon.engine.memory_limit import formula_bytes
 from mtlmon.engine.native import Session
 from mtlmon.errors import SnapshotError
-from mtlmon.history.following import FollowingHistory, NumberedHistory, Outcome
+from mtlmon.history.following import (
+    FollowingHistory,
+    NamedHistory,
+    NumberedHistory,
+    Outcome,
+    SharingHistory,
+)
 from mtlmon.policy.limits import PolicyCounts, tallies_of
 from mtlmon.policy.past_formulas import future_operator
 from mtlmon.policy.predicates.time_points import Changes as ChangesOf
@@ -39,7 +47,7 @@ from mtlmon.support.snapshot_parts import damaged, joined_parts, split_parts
 from mtlmon.verdicts.arrays import EQUIVALENT, FALSE, TRUE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     import pyarrow as pa
     from numpy.typing import NDArray
@@ -92,6 +100,8 @@ class HistoryCheck:
         equality: whether rows without ids can be retracted, as for `History`.
         tracks_rows: whether to find the rows that verdicts are about; the source must track them.
         notes_outcome: whether to note which rows count, for `left_out`.
+        has_corrections: whether rows can be retracted or replaced.
+        shown: the kinds of verdicts that are wanted, of `mtlmon.verdicts.arrays`.
 
     Attributes:
         policies: as given.
@@ -122,6 +132,7 @@ class HistoryCheck:
     inputs: Callable[[Any], pa.RecordBatch] | None = None
     # how many rows have a state of the streams; 0 means as many as its size suggests
     _spacing = 0
+    _least_sharing = LEAST_SHARING
 
     def __init__(
         self,
@@ -137,6 +148,8 @@ class HistoryCheck:
         equality: bool = False,
         tracks_rows: bool = False,
         notes_outcome: bool = False,
+        has_corrections: bool = False,
+        shown: Collection[int] = (FALSE, TRUE, EQUIVALENT),
     ) -> None:
         keys = (policy.key for policy in policies)
         self.partitions = partitions_of(keys, key)
@@ -149,6 +162,8 @@ class HistoryCheck:
         self._bdd = bdd
         self._equality = equality
         self._notes_outcome = notes_outcome
+        self._can_go = has_corrections or equality
+        self._shown = frozenset(shown)
         owners = self.partitions.of_policies
         self._companions = Companions(self.policies if counts_triggered else ())
         self._sessions = [Session(policy.formula, mode, bdd=bdd) for policy in self.policies]
@@ -176,6 +191,8 @@ class HistoryCheck:
         self._histories: list[NumberedHistory] = []
         # those whose rows have letters that depend on other rows, by the number of the partition
         self._late_partitions: dict[int, LatePartition] = {}
+        # those that several other policies share, likewise
+        self._shared: dict[int, SharedRows] = {}
         # for each history, how many time-points are now true, false and equivalent
         self._now = np.zeros((len(self._sessions), 4), np.int64)
         self._emitted_of_keys: dict[tuple[int, int], int] = {}
@@ -231,6 +248,7 @@ class HistoryCheck:
         """Make the histories."""
         lateness, wait = self._lengths = bounds
         self.lateness = lateness
+        self._share(lateness, wait)
         self._histories = [
             self._history(number, lateness, wait) for number in range(len(self._sessions))
         ]
@@ -272,19 +290,39 @@ class HistoryCheck:
             return frozenset()
         return self.relations.names & self.streams.relations_of(partition)
 
-    def _history(self, number: int, lateness: int, wait: int) -> NumberedHistory:
-        """A history that admits rows itself, or one that follows."""
+    def _share(self, lateness: int, wait: int) -> None:
+        """Find the partitions whose rows several policies share."""
+        if wait or self._can_go or self.clock == "key" or self._shown >= {FALSE, TRUE}:
+            return
+        numbers = range(len(self._sessions))
+        counts = Counter(self._partition_of[one] for one in numbers if not self._follows(one))
+        self._shared = {
+            partition: SharedRows(partition, lateness)
+            for partition, count in counts.items()
+            if count >= self._least_sharing
+        }
+
+    def _follows(self, number: int) -> bool:
+        """Whether the letters of a policy, or its time-points, are known once all rows are."""
         session, own = self._sessions[number], self._clocks[number]
         computed = () if self.streams is None else self.streams.names
         # a history that admits rows does not tell which of them has which name
         follows = self.origins is not None or self._notes_outcome or own is not None
         follows = follows or (self.messages is not None and self.messages.has_values(number))
-        follows = follows or not set(session.atoms).isdisjoint(computed)
+        return follows or not set(session.atoms).isdisjoint(computed)
+
+    def _history(self, number: int, lateness: int, wait: int) -> NumberedHistory:
+        """A history that admits rows itself, or one that follows."""
+        session, own = self._sessions[number], self._clocks[number]
+        computed = () if self.streams is None else self.streams.names
+        follows = self._follows(number)
         # a time-point that is there now may be none if another row comes late
         can_go = own is not None and (own.atom in computed or own.waits)
         if own is not None and isinstance(own.period, ChangesOf) and self.relations is not None:
             can_go = can_go or own.period.relation in self.relations.names
         kind = FollowingHistory if follows else NumberedHistory
+        if not follows and self._partition_of[number] in self._shared:
+            kind = SharingHistory
         return kind(
             session.program,
             session.mode,
@@ -313,9 +351,15 @@ class HistoryCheck:
         for late in self._late_partitions.values():
             refused[late.push(batch, inputs)] = True
         self._compute()
+        for shared in self._shared.values():
+            refused[shared.push(batch)] = True
         for number, history in enumerate(self._histories):
             partition = self._partition_of[number]
-            if isinstance(history, FollowingHistory):
+            if isinstance(history, SharingHistory):
+                passed, kind = self._shared[partition].follow(history, batch, self._shown)
+                self._now[number, kind] += passed
+                changes = history.changes()
+            elif isinstance(history, FollowingHistory):
                 changes = self._followed(number, history)
             else:
                 events = batch.events_of(history.atoms, partition)
@@ -352,8 +396,14 @@ class HistoryCheck:
         for late in self._late_partitions.values():
             late.pass_time(time_stamp)
         self._compute()
+        for shared in self._shared.values():
+            shared.leader.passed_by(time_stamp)
         for number, history in enumerate(self._histories):
-            if isinstance(history, FollowingHistory):
+            if isinstance(history, SharingHistory):
+                history.keep_time(self._shared[self._partition_of[number]].leader)
+                history.pass_time(time_stamp, None)
+                self._take(number, history.changes())
+            elif isinstance(history, FollowingHistory):
                 self._take(number, self._followed(number, history))
             else:
                 self._take(number, history.advance(time_stamp))
@@ -463,6 +513,7 @@ class HistoryCheck:
         parts = ("held_bytes", "state_bytes")
         held = sum(one.counter(part) for one in self._histories for part in parts)
         held += sum(late.byte_count for late in self._late_partitions.values())
+        held += sum(shared.byte_count for shared in self._shared.values())
         held += 0 if self.relations is None else self.relations.byte_count
         held += self.bytes_beside
         held += 0 if self.messages is None else self.messages.held_bytes
@@ -489,7 +540,8 @@ class HistoryCheck:
         late = (one.snapshot() for one in self._late_partitions.values())
         relations = () if self.relations is None else (self.relations.snapshot(),)
         noted = [one.snapshot() for one in (self.origins, self.messages) if one is not None]
-        parts = [json.dumps(head).encode(), *histories, *noted, *relations, *late]
+        shared = (one.leader.snapshot() for one in self._shared.values())
+        parts = [json.dumps(head).encode(), *histories, *noted, *relations, *late, *shared]
         return sealed(self._settings(), joined_parts(parts))
 
     def restore(self, snapshot: bytes) -> None:
@@ -519,6 +571,7 @@ class HistoryCheck:
             # what relations have as columns must be known before streams
             holders += () if self.relations is None else (self.relations,)
             holders += self._late_partitions.values()
+            holders += (shared.leader for shared in self._shared.values())
             for holder, part in zip(holders, parts, strict=True):
                 holder.restore(part)
         except SnapshotError:
@@ -552,7 +605,16 @@ class HistoryCheck:
             counts[partition] = max(counts[partition], len(history.keys))
         for partition, late in self._late_partitions.items():
             counts[partition] = max(counts[partition], len(late.leader.keys))
+        for partition, shared in self._shared.items():
+            counts[partition] = max(counts[partition], len(shared.leader.keys))
         return counts
+
+    def _event_count(self, number: int) -> int:
+        """How many time-points a history has, also of those that it has passed over."""
+        history = self._histories[number]
+        if isinstance(history, SharingHistory):
+            history = self._shared[self._partition_of[number]].leader
+        return history.counter("events")
 
     # ---- what is known ---------------------------------------------------------------------
 
@@ -563,7 +625,7 @@ class HistoryCheck:
         for number, counter in enumerate(self._counters):
             place = number if counter is None else counter
             false, true = self._now[place, FALSE], self._now[place, TRUE]
-            events = self._histories[place].counter("events") if self._histories else 0
+            events = self._event_count(place) if self._histories else 0
             counts.append(PolicyCounts(events, int(true), int(false)))
         return counts
 
@@ -602,8 +664,9 @@ class HistoryCheck:
     @property
     def leaders(self) -> list[NumberedHistory]:
         """The histories that decide which rows there are: rows can be equal for some policies."""
-        own = [one for one in self._histories if not isinstance(one, FollowingHistory)]
-        return [*own, *(late.leader for late in self._late_partitions.values())]
+        own = [one for one in self._histories if not isinstance(one, NamedHistory)]
+        own += [late.leader for late in self._late_partitions.values()]
+        return own + [shared.leader for shared in self._shared.values()]
 
     @property
     def waiting_rows(self) -> int:

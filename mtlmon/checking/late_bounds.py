@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from mtlmon.analysis.reach import decision_delay
+from mtlmon.checking.shared_rows import LEAST_SHARING
 from mtlmon.history.native import event_bytes, trace_bytes
 from mtlmon.policy.needs import needs_of, remembers
 from mtlmon.policy.predicates.time_points import when_in_units
@@ -243,15 +244,17 @@ def late_rows_kept(
             whose changes are time-points.
 
     Returns:
-        The rows with their atoms, and the states between them; None if no atom depends on other
-        rows.
+        The rows with their atoms, and the states between them. If no atom depends on other rows,
+        the names of rows that several policies share; None if there are none.
     """
     names = [name for policy in policies for name in _atoms_of(file, policy)]
     periods = [period for policy in policies if (period := _period_of(file, policy)) is not None]
     has_ticks = bool(periods or changes)
-    if not has_ticks and not any(remembers(file, file.atoms[name].expression) for name in names):
+    depends = has_ticks or any(remembers(file, file.atoms[name].expression) for name in names)
+    if not depends and len(policies) < LEAST_SHARING:
         return None
-    name, words = "--lateness", "rows on which windows and streams depend"
+    name = "--lateness"
+    words = "rows on which windows and streams depend" if depends else "rows that policies share"
     rows = load.rows_of_trace(lateness)
     if rows is None:
         return Kept(name, words, None, None, _NO_RATE)
@@ -269,6 +272,8 @@ def late_rows_kept(
     def kept(rows: int, traces: int, state: int) -> int:
         # the history that admits rows knows each by a number
         own = rows * event_bytes(1) + traces * (of_ticks + trace_bytes(1))
+        if not depends:
+            return own
         # the first chunk of all rows, or of a trace, may have rows that could be forgotten
         held = rows + _SPACING + state // _STATE_BYTES
         shared = held * (_PLACE_BYTES + _CHUNK_BYTES // _SPACING)

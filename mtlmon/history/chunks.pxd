@@ -50,11 +50,12 @@ cdef enum Emitted:
 
 
 cdef struct Rows:
-    # Rows of one trace, in order of time. `offsets` is for what is found.
+    # Rows of one trace, in order of time. `offsets` is for what is found, unless they are named.
     const uint64_t *time_stamps
     const uint64_t *letters
     const uint8_t *flags
     uint64_t *offsets
+    bint are_named          # their offsets are given, and may have gaps
     size_t count
 
 
@@ -90,6 +91,7 @@ cdef struct Trace:
     bint has_begun
     bint has_retractable    # whether there have been rows that can be retracted
     uint64_t last           # when the history ends: its last event or advance
+    uint64_t last_event, last_offset    # the name of the last event; 0 if there is none
     uint64_t now            # the largest time-stamp so far, also of events that wait
     bint has_now
     bint has_pending        # whether a time-point is undecided, and the name of the earliest one
@@ -143,6 +145,7 @@ cdef inline Rows rows_between(
     part.letters = rows.letters + first * words
     part.flags = rows.flags + first
     part.offsets = rows.offsets + first
+    part.are_named = rows.are_named
     part.count = last - first
     return part
 

@@ -148,7 +148,10 @@ cdef inline void set_open(
 
 
 cdef int add_events(Chunk *chunk, const Rows *rows, size_t words, uint64_t offset) except -1 nogil:
-    """Put events at the end of a chunk; the first one gets this offset, and the others follow."""
+    """Put events at the end of a chunk; the first one gets this offset, and the others follow.
+
+    Events that are named have their offsets.
+    """
     cdef size_t k
     cdef uint32_t place = chunk.count
     if rows.count == 0:
@@ -157,7 +160,9 @@ cdef int add_events(Chunk *chunk, const Rows *rows, size_t words, uint64_t offse
     memcpy(chunk.time_stamps + place, rows.time_stamps, rows.count * sizeof(uint64_t))
     memcpy(chunk.letters + place * words, rows.letters, rows.count * words * sizeof(uint64_t))
     for k in range(rows.count):
-        if k:
+        if rows.are_named:
+            offset = rows.offsets[k]
+        elif k:
             offset = offset + 1 if rows.time_stamps[k] == rows.time_stamps[k - 1] else 0
         set_open(chunk, place + k, offset, rows.flags[k])
         rows.offsets[k] = offset
@@ -208,7 +213,9 @@ cdef int insert_events(Chunk *chunk, const Rows *rows, size_t words) except -1 n
         if chunk.points[place].kind != STILL_OPEN + 1:
             continue
         offset = 0
-        if place and chunk.time_stamps[place - 1] == chunk.time_stamps[place]:
+        if rows.are_named:
+            offset = rows.offsets[late]
+        elif place and chunk.time_stamps[place - 1] == chunk.time_stamps[place]:
             offset = chunk.points[place - 1].offset + 1
         set_open(chunk, place, offset, rows.flags[late])
         rows.offsets[late] = offset
@@ -394,13 +401,18 @@ cdef Point *find_in_chunk(Chunk *chunk, uint64_t time_stamp, uint64_t offset) no
             low = middle + 1
         else:
             high = middle
-    # The offsets of a time-stamp have no gaps.
-    if low == chunk.count or offset < chunk.points[low].offset:
-        return NULL
-    offset -= chunk.points[low].offset
-    if offset >= chunk.count - low or chunk.time_stamps[low + offset] != time_stamp:
-        return NULL
-    return &chunk.points[low + offset]
+    # The offsets of a time-stamp have no gaps, but where events were passed over.
+    while (
+        low < chunk.count and chunk.time_stamps[low] == time_stamp
+        and chunk.points[low].offset <= offset
+    ):
+        middle = low + <uint32_t> min(
+            offset - chunk.points[low].offset, <uint64_t> (chunk.count - 1 - low)
+        )
+        if chunk.time_stamps[middle] == time_stamp and chunk.points[middle].offset == offset:
+            return &chunk.points[middle]
+        low += 1
+    return NULL
 
 
 cdef uint32_t chunk_of(Trace *trace, uint64_t time_stamp, uint64_t offset) noexcept nogil:

@@ -10,8 +10,11 @@ have other letters, and which are withdrawn or no longer chosen.
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stddef cimport size_t
 from libc.stdint cimport UINT64_MAX, uint8_t, uint32_t, uint64_t
+from libc.string cimport memset
 
 from mtlmon.arrays.native cimport EventColumns, Memory
+from mtlmon.engine.native cimport NO_FIXED_VERDICT
+from mtlmon.traces.native cimport next_marked
 
 
 def next_row(Histories histories not None):
@@ -76,6 +79,102 @@ def follow(Histories histories not None, EventColumns columns not None, numbers,
         histories.is_broken = not is_done
         if not histories.session.is_broken():
             histories.session.leave()
+
+
+def fixed_verdict(Histories histories not None):
+    """The kind of the verdict of all events without atoms, if these make no difference to others.
+
+    None if they may.
+    """
+    cdef uint8_t kind = histories.session.program.empty_verdict
+    return None if kind == NO_FIXED_VERDICT else kind
+
+
+def follow_some(
+    Histories histories not None, EventColumns columns not None, numbers, offsets, admitted,
+    touched, Histories leader not None, bint is_sparse
+):
+    """Take the events of a batch that can make a difference, in the order in which they come.
+
+    If a later event of a trace has shown how far time has passed, this is known as well.
+
+    Args:
+        histories: take the events; they have no wait.
+        columns: the events.
+        numbers: the numbers of their traces, a buffer of uint32; None if all are of trace 0.
+        offsets: their offsets, a buffer of uint64.
+        admitted: which of them are admitted, a buffer of uint8.
+        touched: the numbers of the traces that they are of, a buffer of uint32.
+        leader: has admitted them.
+        is_sparse: whether those without atoms are passed over, as `fixed_verdict` allows.
+
+    Returns:
+        How many events were taken.
+    """
+    cdef size_t count = columns.count
+    cdef size_t words = (count + 63) // 64
+    cdef size_t place, k
+    cdef uint32_t number
+    cdef uint32_t taken = 0
+    cdef Memory memory_of_numbers
+    cdef Memory memory_of_offsets = Memory(offsets, sizeof(uint64_t), count)
+    cdef Memory memory_of_admitted = Memory(admitted, sizeof(uint8_t), count)
+    cdef Memory memory_of_touched = Memory(touched, sizeof(uint32_t), len(touched))
+    cdef size_t touched_count = len(touched)
+    cdef const uint32_t *number_of = NULL
+    cdef const uint64_t *offset_of = <const uint64_t *> memory_of_offsets.buffer.buf
+    cdef const uint8_t *is_admitted = <const uint8_t *> memory_of_admitted.buffer.buf
+    cdef const uint32_t *touched_of = <const uint32_t *> memory_of_touched.buffer.buf
+    cdef Arrivals *arrivals = &histories.arrivals
+    cdef bint is_done = False
+    histories.require_ready()
+    if not histories.is_named:
+        raise ValueError("these events have no names of their own")
+    if numbers is not None:
+        memory_of_numbers = Memory(numbers, sizeof(uint32_t), count)
+        number_of = <const uint32_t *> memory_of_numbers.buffer.buf
+    histories.make_traces(leader.trace_count)
+    reserve(<void **> &histories.marked, &histories.marked_room, words, sizeof(uint64_t))
+    if is_sparse and columns.most_held(0, count) < count:
+        columns.mark_held(0, count, histories.marked)
+    else:
+        memset(histories.marked, 0xFF, words * sizeof(uint64_t))
+    histories.session.enter()
+    try:
+        with nogil:
+            place = next_marked(histories.marked, 0, count)
+            while place < count:
+                if is_admitted[place]:
+                    number = 0 if number_of == NULL else number_of[place]
+                    if number >= histories.trace_count:
+                        with gil:
+                            raise IndexError(number)
+                    make_arrival_room(arrivals, <size_t> taken + 1, histories.words)
+                    columns.read(
+                        place, 1, arrivals.time_stamps + taken,
+                        arrivals.letters + taken * histories.words, histories.words
+                    )
+                    arrivals.traces[taken] = number
+                    arrivals.flags[taken] = 0
+                    arrivals.handles[taken] = NO_HANDLE
+                    # the name of a row, in the place of its number
+                    arrivals.numbers[taken] = offset_of[place]
+                    taken += 1
+                place = next_marked(histories.marked, place + 1, count)
+            arrivals.count = taken
+            histories.release(True)
+            for k in range(touched_count):
+                number = touched_of[k]
+                if number < histories.trace_count:
+                    taken += histories.catch_up(number, &leader.traces[number])
+            # as many traces are looked at for what can be forgotten
+            histories.swept_events -= touched_count
+        is_done = True
+    finally:
+        histories.is_broken = not is_done
+        if not histories.session.is_broken():
+            histories.session.leave()
+    return taken
 
 
 def revise(

@@ -17,7 +17,9 @@ from mtlmon.history.history import COUNTERS, History
 from mtlmon.history.keys import KeyNumbers, OwnNumbers
 from mtlmon.history.native import (
     Histories,
+    fixed_verdict,
     follow,
+    follow_some,
     keep_time,
     next_row,
     pass_time_of,
@@ -47,10 +49,12 @@ __all__ = [
     "IS_REMOVED",
     "FollowingHistory",
     "LeadingHistory",
+    "NamedHistory",
     "NumberedHistory",
     "Outcome",
     "Passed",
     "Placements",
+    "SharingHistory",
     "name_type",
     "taken_back",
 ]
@@ -376,7 +380,34 @@ class LeadingHistory(NumberedHistory):
         return found
 
 
-class FollowingHistory(NumberedHistory):
+class NamedHistory(NumberedHistory):
+    """Judges events that a `LeadingHistory` has admitted, under the names that they have there."""
+
+    def keep_time(self, leader: LeadingHistory, bound: int | None = None) -> None:
+        """Let it be as late as it is for the history that admits events.
+
+        Args:
+            leader: that history.
+            bound: the time below which letters stay; None if it is the one below which no event
+                comes or goes.
+        """
+        keep_time(self._histories, leader._histories, bound)
+
+    def pass_time(self, time_stamp: int, number: int | None) -> None:
+        """Let time pass without an event, in all traces or in one."""
+        pass_time_of(self._histories, time_stamp, number)
+
+    def final_below(self, key: Hashable = None) -> int | None:
+        """Do what `History` does, also for the numbers of traces of which all rows wait."""
+        assert key is None or isinstance(key, int)
+        return self._histories.bound(key)
+
+    def changes(self) -> Changes:
+        """Return what has changed since the last call."""
+        return self._changes()
+
+
+class FollowingHistory(NamedHistory):
     """Judges the events of a `LeadingHistory`, with the arguments of `History`."""
 
     def follow(
@@ -424,28 +455,57 @@ class FollowingHistory(NumberedHistory):
             np.ascontiguousarray(flags, np.uint8),
         )
 
-    def keep_time(self, leader: LeadingHistory, bound: int | None = None) -> None:
-        """Let it be as late as it is for the history that admits events.
-
-        Args:
-            leader: that history.
-            bound: the time below which letters stay; None if it is the one below which no event
-                comes or goes.
-        """
-        keep_time(self._histories, leader._histories, bound)
-
-    def pass_time(self, time_stamp: int, number: int | None) -> None:
-        """Let time pass without an event, in all traces or in one."""
-        pass_time_of(self._histories, time_stamp, number)
-
-    def final_below(self, key: Hashable = None) -> int | None:
-        """Do what `History` does, also for the numbers of traces of which all rows wait."""
-        assert key is None or isinstance(key, int)
-        return self._histories.bound(key)
-
-    def changes(self) -> Changes:
-        """Return what has changed since the last call."""
-        return self._changes()
-
     def _settings(self) -> dict[str, Any]:
         return {**super()._settings(), "follows": True}
+
+
+class SharingHistory(NamedHistory):
+    """Judges those events of a `LeadingHistory` that make a difference to its formula."""
+
+    def _new_histories(self) -> Histories:
+        return self._histories_of(is_named=True)
+
+    @property
+    def fixed_verdict(self) -> int | None:
+        """The kind of the verdict of all events without atoms, if they make no difference."""
+        return fixed_verdict(self._histories)
+
+    def follow_some(
+        self,
+        columns: EventColumns,
+        numbers: NDArray[np.uint32] | None,
+        names: tuple[NDArray[np.uint64], NDArray[np.uint8], NDArray[np.uint32]],
+        leader: LeadingHistory,
+        *,
+        is_sparse: bool,
+    ) -> int:
+        """Take the events of a batch that can make a difference; return how many these are.
+
+        Args:
+            columns: the events, in the order in which they came.
+            numbers: the numbers of their traces, if they have keys.
+            names: their offsets, which of them are admitted, and the numbers of their traces
+                without repetition.
+            leader: has admitted them.
+            is_sparse: whether those without atoms make no difference.
+        """
+        offsets, admitted, touched = names
+        if columns.count:
+            self._require_keys(numbers is not None)
+        if numbers is not None:
+            numbers = np.ascontiguousarray(numbers, np.uint32)
+            self._numbers_of(touched, len(touched))
+        self.keep_time(leader)
+        return follow_some(
+            self._histories,
+            columns,
+            numbers,
+            offsets,
+            admitted,
+            touched,
+            leader._histories,
+            is_sparse,
+        )
+
+    def _settings(self) -> dict[str, Any]:
+        return {**super()._settings(), "shares": True}

@@ -23,7 +23,8 @@ cdef class Histories(Admission):
     cdef uint64_t *letters
     cdef uint8_t *flags
     cdef uint64_t *offsets
-    cdef uint32_t time_room, letter_room, flag_room, offset_room
+    cdef uint64_t *marked           # events of a batch that can make a difference, as bits
+    cdef uint32_t time_room, letter_room, flag_room, offset_room, marked_room
     cdef bint is_finished
     cdef PlacedRow *placed          # of histories that do not judge: rows to be told
     cdef uint32_t placed_room, placed_count
@@ -35,6 +36,7 @@ cdef class Histories(Admission):
     cdef int take_trace(
         self, uint32_t number, size_t first, size_t last, size_t removed, size_t last_removed
     ) except -1 nogil
+    cdef int catch_up(self, uint32_t number, const Trace *known) except -1 nogil
     cdef int note_placed(self, size_t first, size_t last) except -1 nogil
     cdef int let_time_pass(self, uint64_t time_stamp, uint32_t number) except -1
     cdef int note_advance(self, uint64_t time_stamp) except -1

@@ -150,6 +150,9 @@ class History:
         self._emitted_final: int | None = None
 
     def _new_histories(self) -> Histories:
+        return self._histories_of()
+
+    def _histories_of(self, *, is_named: bool = False) -> Histories:
         session = Session(self.program, self.mode, bdd=self._bdd)
         return Histories(
             session,
@@ -160,6 +163,7 @@ class History:
             spacing=self._spacing,
             can_reopen=looks_ahead(self.program.rows),
             takes_equal=self._equality,
+            is_named=is_named,
         )
 
     # ---- events ----------------------------------------------------------------------------

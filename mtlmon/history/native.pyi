@@ -40,6 +40,7 @@ class Histories:
         can_reopen: bool = True,
         takes_equal: bool = False,
         judges: bool = True,
+        is_named: bool = False,
     ) -> None: ...
     @property
     def session(self) -> Session: ...
@@ -108,6 +109,17 @@ def follow(
     numbers: Buffer | np.ndarray[Any, Any] | None,
     flags: Buffer | np.ndarray[Any, Any],
 ) -> None: ...
+def fixed_verdict(histories: Histories) -> int | None: ...
+def follow_some(
+    histories: Histories,
+    columns: EventColumns,
+    numbers: Buffer | np.ndarray[Any, Any] | None,
+    offsets: Buffer | np.ndarray[Any, Any],
+    admitted: Buffer | np.ndarray[Any, Any],
+    touched: Buffer | np.ndarray[Any, Any],
+    leader: Histories,
+    is_sparse: bool,
+) -> int: ...
 def revise(
     histories: Histories,
     columns: EventColumns,

@@ -42,6 +42,7 @@ cdef class Replayer:
     cdef bint has_retractable       # whether any trace has had rows that can be retracted
     cdef uint32_t spacing           # events of a chunk; 0 if it follows the size of states
     cdef bint judges                # else letters are numbers of rows, and nothing is judged
+    cdef bint is_named              # whether events come with their offsets, and some do not come
     cdef bint is_broken
     cdef int64_t deadline
     cdef uint32_t chunks_until_look

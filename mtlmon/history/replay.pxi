@@ -47,16 +47,26 @@ cdef enum:
     CHUNKS_BETWEEN_LOOKS = 64
 
 
+cdef inline bint is_next(const Chunk *chunk, size_t place, bint is_within) noexcept nogil:
+    """Whether the name of an event follows that of the one before, which are of one time-stamp if
+    `is_within`.
+    """
+    if chunk.time_stamps[place] == chunk.time_stamps[place - 1]:
+        return chunk.points[place].offset == chunk.points[place - 1].offset + 1
+    return not is_within and chunk.points[place].offset == 0
+
+
 cdef class Replayer:
     """The traces of one formula, by number, without what waits; see `Histories`."""
 
     def __cinit__(
         self, Session session not None, *, lateness=None, uint64_t wait=0, delay=None,
         bint is_by_key=False, uint32_t spacing=0, bint can_reopen=True, bint takes_equal=False,
-        bint judges=True
+        bint judges=True, bint is_named=False
     ):
         self.session = session
         self.judges = judges
+        self.is_named = is_named
         self.words = session.letter_words if judges else 1
         self.loaded = NO_TRACE
         self.has_lateness = lateness is not None
@@ -276,7 +286,8 @@ cdef class Replayer:
             latest_offset = chunk.points[chunk.count - 1].offset
             self.run_chunk(number, chunk, place)
             done += now
-            trace.last = rows.time_stamps[done - 1]
+            trace.last = trace.last_event = rows.time_stamps[done - 1]
+            trace.last_offset = latest_offset
             trace.has_begun = True
             self.look_around()
         self.note_pending(number)
@@ -454,28 +465,30 @@ cdef class Replayer:
         """Judge events of a chunk, of which none was retracted."""
         cdef State *state = &self.session.state
         cdef size_t done = first
-        cdef size_t end = last
-        cdef size_t begin
-        cdef uint64_t offset = 0
-        if first == last:
-            return 0
-        if state.event_count and state.time_stamp == chunk.time_stamps[first]:
-            offset = state.offset + 1
-        if offset != chunk.points[first].offset:
-            # Events of this time-stamp were retracted: the others keep their names.
-            end = first + 1
-            while end < last and chunk.time_stamps[end] == chunk.time_stamps[first]:
-                end += 1
-            set_next_offset(state, chunk.time_stamps[first], chunk.points[first].offset)
+        cdef size_t begin, end
+        cdef uint64_t offset
+        cdef bint is_given
         while done < last:
-            begin = done
-            done += self.session.run(
-                chunk.time_stamps + done, chunk.letters + done * self.words, end - done
-            )
-            self.apply(number, chunk, begin)
-            if done == end:
+            offset = 0
+            if state.event_count and state.time_stamp == chunk.time_stamps[done]:
+                offset = state.offset + 1
+            # Events of this time-stamp were retracted, or passed over: the others keep their names.
+            is_given = offset != chunk.points[done].offset
+            end = last
+            if is_given or self.is_named:
+                end = done + 1
+                while end < last and is_next(chunk, end, is_given):
+                    end += 1
+            if is_given:
+                set_next_offset(state, chunk.time_stamps[done], chunk.points[done].offset)
+            while done < end:
+                begin = done
+                done += self.session.run(
+                    chunk.time_stamps + done, chunk.letters + done * self.words, end - done
+                )
+                self.apply(number, chunk, begin)
+            if is_given:
                 state.first_offset = 0
-                end = last
         return 0
 
     cdef int apply(self, uint32_t number, const Chunk *chunk, size_t begin) except -1 nogil:

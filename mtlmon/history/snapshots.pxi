@@ -24,8 +24,8 @@ def trace_parts(Histories histories not None, uint32_t number):
     """What `add_trace` needs to rebuild a trace.
 
     Returns:
-        The engine's snapshot at the start of what is remembered; time-stamps, letters, and what
-        has been told of each time-point, with four times the flags of its row, as bytes; the
+        The engine's snapshot at the start of what is remembered; time-stamps, letters, with all
+        offsets behind them if events come with these, and what has been told of each time-point, with four times the flags of its row, as bytes; the
         offset of the first event; the places of events before which time passes and the
         time-stamps it passes to; and whether the trace has events, where it ends, the largest
         time-stamp so far or None, how far time has passed with the wait and without it, the last
@@ -37,6 +37,7 @@ def trace_parts(Histories histories not None, uint32_t number):
     cdef uint32_t k, i
     cdef list time_stamps = []
     cdef list letters = []
+    cdef list offsets = []
     cdef list advances = []
     cdef bytearray emitted = bytearray()
     histories.require_ready()
@@ -66,8 +67,10 @@ def trace_parts(Histories histories not None, uint32_t number):
         )
         for i in range(chunk.count):
             emitted.append(chunk.points[i].is_emitted | chunk.points[i].flags << 2)
+            if histories.is_named:
+                offsets.append(chunk.points[i].offset.to_bytes(8, "little"))
     return (
-        state, b"".join(time_stamps), b"".join(letters), bytes(emitted), offset or 0, advances,
+        state, b"".join(time_stamps), b"".join(letters + offsets), bytes(emitted), offset or 0, advances,
         trace.has_begun, trace.last, trace.now if trace.has_now else None, trace.advanced,
         trace.passed, trace.forgotten, trace.settled, bool(trace.has_retractable)
     )
@@ -107,8 +110,12 @@ def add_trace(
     cdef Trace *trace
     cdef Chunk *chunk
     cdef uint32_t c, i
-    if len(time_stamps) != 8 * count or len(letters) != 8 * count * histories.words:
+    if len(time_stamps) != 8 * count or (
+        len(letters) != 8 * count * (histories.words + histories.is_named)
+    ):
         raise SnapshotError(_DAMAGED)
+    if histories.is_named:
+        offsets = bytearray(letters[8 * count * words:])
     for flag in emitted:
         if flag & 3 > TOLD_GONE or flag >> 2 & ~(HAS_ID | IS_REMOVED | IS_HIDDEN):
             raise SnapshotError(_DAMAGED)
@@ -116,7 +123,11 @@ def add_trace(
     rows.letters = bits
     rows.flags = <const uint8_t *> <const char *> flags
     rows.offsets = <uint64_t *> <char *> offsets
+    rows.are_named = histories.is_named
     rows.count = count
+    for k in range(1, count if histories.is_named else 0):
+        if times[k] == times[k - 1] and rows.offsets[k] <= rows.offsets[k - 1]:
+            raise SnapshotError(_DAMAGED)
     histories.park()
     histories.session.restore(state)
     clock = histories.session.state.clock

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING
 
+from mtlmon.checking.changes import KINDS_OF
 from mtlmon.checking.history_check import HistoryCheck
 from mtlmon.checking.late_checks import LateChecks
 from mtlmon.checking.late_first import FirstAnswer, FirstChanges, FirstViolation
@@ -128,6 +129,9 @@ def history_check(
         equality=options.log.op is not None and options.log.id is None,
         tracks_rows=options.output.rows,
         notes_outcome=notes_outcome(options),
+        has_corrections=options.log.op is not None or options.log.id is not None,
+        # a report counts all verdicts
+        shown=KINDS_OF["all" if options.reporting.report else options.judging.verdicts],
     )
 
 

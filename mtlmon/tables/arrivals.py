@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Arrivals"]
 
+# So many rows a batch has at most.
+_MOST_ROWS = 1 << 15
+
 
 class Arrivals:
     """Yields usable rows as they come, in the place of `RowOrder`.
@@ -96,7 +99,9 @@ class Arrivals:
     def _counts(self, stamps: NDArray[np.int64]) -> list[int]:
         """How many rows each piece of a batch has."""
         if not self.cuts or not len(stamps):
-            return [len(stamps)]
+            # PERF: histories hold a batch, each for itself, until they have judged it
+            whole, rest = divmod(len(stamps), _MOST_ROWS)
+            return [_MOST_ROWS] * whole + ([rest] if rest or not whole else [])
         latest = np.maximum.accumulate(np.maximum(stamps, -1 if self.clock is None else self.clock))
         cuts = np.flatnonzero(np.diff(latest)) + 1
         counts: list[int] = np.diff([0, *cuts, len(stamps)]).tolist()

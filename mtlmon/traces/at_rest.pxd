@@ -13,6 +13,7 @@ from mtlmon.engine.native cimport (
     Register,
     Session,
     State,
+    lowest_bit,
 )
 
 
@@ -120,3 +121,15 @@ cdef class Streams(MemoryHolder):
     cdef int maybe_compact(self) except -1 nogil
     cdef int compact(self) except -1
     cdef int compact_workspace(self) except -1
+
+
+cdef inline size_t next_marked(const uint64_t *words, size_t place, size_t count) noexcept nogil:
+    """The first marked place from one on; `count`, behind which none is marked, if there is none.
+    """
+    cdef uint64_t word
+    while place < count:
+        word = words[place >> 6] >> (place & 63)
+        if word:
+            return place + <size_t> lowest_bit(word)
+        place = (place | 63) + 1
+    return count

@@ -44,7 +44,6 @@ from mtlmon.engine.native cimport (
     held_by_state,
     init_state,
     is_worth_compacting,
-    lowest_bit,
     rehash,
     require_registers,
     reserve,
@@ -80,18 +79,6 @@ cdef inline void unmark(uint64_t *words, size_t place) noexcept nogil:
 
 cdef inline bint is_marked(const uint64_t *words, size_t place) noexcept nogil:
     return words[place >> 6] >> (place & 63) & 1
-
-
-cdef inline size_t next_marked(const uint64_t *words, size_t place, size_t count) noexcept nogil:
-    """The first marked place from one on; `count`, behind which none is marked, if there is none.
-    """
-    cdef uint64_t word
-    while place < count:
-        word = words[place >> 6] >> (place & 63)
-        if word:
-            return place + <size_t> lowest_bit(word)
-        place = (place | 63) + 1
-    return count
 
 
 cdef int refuse_broken() except -1 nogil:

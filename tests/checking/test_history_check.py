@@ -15,6 +15,7 @@ from mtlmon.policy import PolicyFile, parse_policies
 from mtlmon.tables import open_tables
 from tests.doors import (
     CHANGE_COLUMNS,
+    KINDS_OF,
     Bounds,
     ChangeLines,
     ChangeTable,
@@ -53,6 +54,7 @@ class Row(NamedTuple):
 
 
 Clock = Literal["all", "key"]
+CLOCKS: tuple[Clock, ...] = ("all", "key")
 Mode = Literal["local", "global", "naive"]
 
 NAMES = {"answered": "user", "calm": "host", "pair": "user host", "whole": "", "open": "user"}
@@ -105,14 +107,23 @@ def corrected(
     *,
     is_json: bool = False,
     restores: bool = False,
+    shares: bool = False,
+    idle: int = 0,
 ) -> tuple[list[list[str]], LateChecks, int]:
     """The lines after each batch and after the end; the check, and how many rows are refused."""
     limit = MemoryLimit(None if memory is None else int(memory))
 
     def new() -> LateChecks:
         plain = HistoryCheck(
-            file.policies, mode, lambda: bounds, memory=limit, clock=clock, key=file.key or ()
+            file.policies,
+            mode,
+            lambda: bounds,
+            memory=limit,
+            clock=clock,
+            key=file.key or (),
+            shown=KINDS_OF[selection if shares else "all"],
         )
+        plain._least_sharing = 1
         return LateChecks(plain, None)
 
     check = new()
@@ -142,6 +153,11 @@ def corrected(
             for _ in check.feed(batch, source):
                 pass
             lines.append(taken())
+            if idle and len(lines) % 3 == 0:
+                # time passes further than rows have shown
+                for _ in check.pass_time((source.clock or 0) + idle):
+                    pass
+                lines[-1] += taken()
             if restores:
                 snapshot, check = check.snapshot(), new()
                 check.restore(snapshot)
@@ -309,6 +325,62 @@ def test_selected_verdicts(selection: str) -> None:
                     chosen.append(line)
             found.append(chosen)
         assert some == found
+
+
+def random_policies(source: random.Random) -> PolicyFile:
+    """Policies of which most pass over rows, and others do not."""
+    atoms = ["ask", "reply", "big", "small"]
+
+    def formula(depth: int) -> str:
+        if depth == 0 or source.random() < 0.2:
+            return source.choice(["", "NOT "]) + source.choice(atoms)
+        low = source.randrange(3)
+        interval = f"[{low},{low + source.randrange(9)}]"
+        unary = ["ALWAYS", "EVENTUALLY", "ONCE", "HISTORICALLY", "NOT", "NEXT", "PREVIOUS"]
+        if source.random() < 0.5:
+            name = source.choices(unary, [4, 4, 4, 4, 2, 1, 1])[0]
+            return f"({name}{'' if name == 'NOT' else interval} {formula(depth - 1)})"
+        name = source.choice(["AND", "OR", "IMPLIES", "IMPLIES", "UNTIL", "SINCE"])
+        bounds = interval if name in {"UNTIL", "SINCE"} else ""
+        return f"({formula(depth - 1)} {name}{bounds} {formula(depth - 1)})"
+
+    head = POLICIES.splitlines()[:3]
+    keys = [source.choice(["", " per host", " per none"]) for _ in range(8)]
+    lines = [f"policy r{number}{key}: {formula(3)}" for number, key in enumerate(keys)]
+    return parse_policies("\n".join([*head, *lines]))
+
+
+def test_sharing_rows_changes_nothing() -> None:
+    """Policies get only rows that make a difference to them, and say the same."""
+    kinds = set()
+    for seed in thinned(range(60), 8):
+        source = random.Random(f"sharing {seed}")
+        file = random_policies(source)
+        rows = late_rows(seed, users=source.choice(["a", "abc", "abcdefgh"]))
+        selection = source.choice(["false", "false", "none"])
+        mode: Mode = source.choice(["local", "naive"])
+        end: EndTime = source.choice([None, "last", "inf", 500])
+        bounds = Bounds(source.choice([0, 3, 7, 30]), 0)
+        batches, clock = batches_of(rows, source), CLOCKS[0]
+        run = file, batches, mode, bounds, clock, end, selection
+        idle = source.choice([0, 0, 2, 6])
+        found, check, refused = corrected(*run, idle=idle)
+        for restores in (False, True):
+            others, other, refused_too = corrected(*run, shares=True, restores=restores, idle=idle)
+            assert list(map(sorted, others)) == list(map(sorted, found))
+            assert refused_too == refused
+            assert check.plain is not None
+            assert other.plain is not None
+            assert other.plain.counts == check.plain.counts
+            assert other.plain.kinds == check.plain.kinds
+            assert other.plain.earliest_pending == check.plain.earliest_pending
+            for name in ("position", "late_count", "refused_count", "revision_count"):
+                assert getattr(other, name) == getattr(check, name), name
+            assert other.plain.key_counts == check.plain.key_counts
+            kinds |= {type(one).__name__ for one in other.plain._histories}
+            taken = [one.counter("events") for one in other.plain._histories]
+            kinds.add("fewer rows" if min(taken) < len(rows) - refused else "all rows")
+    assert kinds >= {"SharingHistory", "fewer rows"}
 
 
 @pytest.mark.parametrize("clock", ["all", "key"])

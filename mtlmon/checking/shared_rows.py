@@ -1,0 +1,91 @@
+"""Late rows that several policies share, each of which has few that make a difference to it.
+
+One history admits the rows and gives them their names. Policies get those that have some of their
+atoms, and hear how far time has passed; for the others, the verdict is known (`fixed_verdict`), and
+nobody wants it. So what a row costs depends on how many policies it concerns.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mtlmon.history.following import LeadingHistory, SharingHistory
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from numpy.typing import NDArray
+
+    from mtlmon.checking.sources import EventBatch
+
+__all__ = ["LEAST_SHARING", "SharedRows"]
+
+LEAST_SHARING = 3
+"""So many policies of a partition share its rows.
+
+PERF: three policies took 0.87 of the time where a row concerned few of them, and 100 policies 0.24
+of the time and 0.1 of the memory; two whose atoms hold at most rows took 1.05.
+"""
+
+
+class SharedRows:
+    """The rows of a partition, which cannot be retracted and do not wait.
+
+    Args:
+        partition: the number of the partition.
+        lateness: how much later than the largest time-stamp so far a row may come.
+
+    Attributes:
+        leader: admits the rows.
+    """
+
+    def __init__(self, partition: int, lateness: int) -> None:
+        self._partition = partition
+        self.leader = LeadingHistory(lateness=lateness)
+        self._offsets = np.empty(0, np.uint64)
+        self._is_admitted = np.empty(0, np.uint8)
+        self._touched = np.empty(0, np.uint32)
+
+    def push(self, batch: EventBatch) -> NDArray[np.int64]:
+        """Take the next rows; return the indices of those that come too late."""
+        count = len(batch.time_stamps)
+        first = self.leader.numbers_of_next(1)[0]
+        numbers = batch.numbers_of(self._partition)
+        stamps = np.asarray(batch.time_stamps, np.int64)
+        refused, found = self.leader.admit(stamps, None, numbers, None, None)
+        placed = np.concatenate([one.placed for one, _ in found])
+        places = (placed["number"] - first).astype(np.intp)
+        self._offsets, self._is_admitted = np.zeros(count, np.uint64), np.zeros(count, np.uint8)
+        self._offsets[places], self._is_admitted[places] = placed["offset"], 1
+        self._touched = np.unique(placed["trace"])
+        return refused
+
+    def follow(
+        self, history: SharingHistory, batch: EventBatch, shown: Collection[int]
+    ) -> tuple[int, int]:
+        """Let a policy hear of the rows that were taken last.
+
+        Args:
+            history: its history.
+            batch: the rows.
+            shown: the kinds of verdicts that are wanted.
+
+        Returns:
+            How many rows it has passed over, and the kind of their verdict.
+        """
+        kind = history.fixed_verdict
+        taken = history.follow_some(
+            batch.events_of(history.atoms, self._partition),
+            batch.numbers_of(self._partition),
+            (self._offsets, self._is_admitted, self._touched),
+            self.leader,
+            is_sparse=kind is not None and kind not in shown,
+        )
+        return int(self._is_admitted.sum()) - taken, kind or 0
+
+    @property
+    def byte_count(self) -> int:
+        """The number of bytes that the rows take, about."""
+        return self.leader.counter("held_bytes") + self.leader.counter("state_bytes")
