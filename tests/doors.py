@@ -36,10 +36,8 @@ def __getattr__(name: str) -> object:
 if TYPE_CHECKING:
     from mtlmon._relational_history import AnswerChanges
     from mtlmon.analysis import (
-        atoms,
         desugar,
         future_reach,
-        is_bounded,
         past_reach,
         skewed_count,
         subformula_count,

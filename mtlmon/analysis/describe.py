@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from mtlmon.analysis.desugar import desugar
-from mtlmon.analysis.reach import decision_delay, future_reach, is_bounded, past_reach
+from mtlmon.analysis.reach import decision_delay, future_reach, past_reach
 from mtlmon.analysis.state import StateBound, state_bound
-from mtlmon.analysis.subformulas import atoms, skewed_count, subformula_count
+from mtlmon.analysis.subformulas import skewed_count, subformula_count
 from mtlmon.syntax import operators as ops
 from mtlmon.syntax.bounds import UNITS
 from mtlmon.syntax.durations import elapsed_text
@@ -67,7 +67,7 @@ def describe(
         time: what to tell of the time that an event takes, if anything.
     """
     kernel = desugar(formula)
-    names = [visible(atom_text(name)) for name in atoms(formula)]
+    names = [visible(atom_text(name)) for name in formula.atoms]
     sections = [
         ("Formula, with all parentheses", [_text(formula)]),
         ("Operators", _operator_rows(formula, unit)),
@@ -122,7 +122,7 @@ def meaning_of(formula: Formula, unit: str | None = None) -> str:
 
 def _reach_rows(kernel: Formula, unit: str | None) -> list[tuple[str, ...]]:
     future, past, delay = future_reach(kernel), past_reach(kernel), decision_delay(kernel)
-    if not is_bounded(kernel):
+    if not kernel.is_bounded:
         bounded = "no: a verdict may stay open for ever; mode local runs as global"
     elif delay is None:
         bounded = "yes, but a NEXT without upper bound waits for its event, however late"

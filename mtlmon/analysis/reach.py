@@ -19,7 +19,6 @@ So `decision_delay` and `past_reach` replace a negative reach of a subformula by
 from __future__ import annotations
 
 from mtlmon.analysis.desugar import desugar
-from mtlmon.syntax import operators as ops
 from mtlmon.syntax.traversal import postorder
 
 TYPE_CHECKING = False
@@ -55,20 +54,6 @@ def past_reach(formula: Formula) -> int | None:
         verdict.
     """
     return _reach(formula, forwards=False, may_be_negative=False)
-
-
-def is_bounded(formula: Formula) -> bool:
-    """Whether every future operator except NEXT has an upper bound.
-
-    NEXT never makes a formula unbounded: it waits for a single event, whatever its interval.
-    """
-    return not any(
-        node.operator.is_future
-        and node.operator is not ops.NEXT
-        and node.interval is not None
-        and not node.interval.is_bounded
-        for node in postorder(formula)
-    )
 
 
 def _reach(formula: Formula, *, forwards: bool, may_be_negative: bool) -> int | None:

@@ -21,7 +21,6 @@ a window of length b.
 from __future__ import annotations
 
 from mtlmon.analysis.desugar import desugar
-from mtlmon.analysis.reach import is_bounded
 from mtlmon.syntax import operators as ops
 from mtlmon.syntax.traversal import number
 
@@ -78,7 +77,7 @@ def state_bound(formula: Formula) -> StateBound:
         else:
             obligations += live
             futures += 1
-    bounded = is_bounded(formula)
+    bounded = formula.is_bounded
     choices = futures if bounded and not past_over_future else obligations
     return StateBound(witnesses, obligations, choices, bounded)
 

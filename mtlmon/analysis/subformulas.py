@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mtlmon.analysis.desugar import desugar
 from mtlmon.syntax import operators as ops
-from mtlmon.syntax.traversal import number, postorder
+from mtlmon.syntax.traversal import number
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -12,11 +12,6 @@ if TYPE_CHECKING:
 
     from mtlmon.syntax.formula import Formula
     from mtlmon.syntax.interval import Interval
-
-
-def atoms(formula: Formula) -> tuple[str, ...]:
-    """Return the names of the atoms in the order of their first occurrence."""
-    return tuple(dict.fromkeys(node.name for node in postorder(formula) if node.name is not None))
 
 
 def subformula_count(formula: Formula) -> int:

@@ -7,12 +7,12 @@ false, so operand 0 is false and operand 1 is true.
 from __future__ import annotations
 
 from mtlmon.analysis.desugar import desugar
-from mtlmon.analysis.reach import is_bounded
 from mtlmon.engine.choice import choose_engine
 from mtlmon.engine.native import Program
 from mtlmon.syntax import operators as ops
 from mtlmon.syntax.conditions import refuse_conditions
 from mtlmon.syntax.formula import Formula
+from mtlmon.syntax.native import form_of
 from mtlmon.syntax.parser import parse
 from mtlmon.syntax.traversal import postorder
 
@@ -69,26 +69,13 @@ def compile_formulas(formulas: Iterable[Formula]) -> Iterator[Program]:
     known: dict[object, tuple[list[str], _Parts]] = {}
     for formula in formulas:
         refuse_conditions(formula)
-        form, names = _form(formula)
+        form, names = form_of(formula)
         if form not in known:
             known[form] = names, _compiled(formula)
         others, (rows, root, atoms, bounded, has_network) = known[form]
         renamed = dict(zip(others, names, strict=True))
         atoms = tuple(renamed[name] for name in atoms)
         yield Program(rows, root, atoms, bounded, has_network)
-
-
-def _form(formula: Formula) -> tuple[object, list[str]]:
-    """Everything about a formula but the names of its atoms, and these in order."""
-    names: dict[str, int] = {}
-    numbers: dict[int, int] = {}
-    form: list[object] = []
-    for node in postorder(formula):
-        numbers[id(node)] = len(form)
-        name = None if node.name is None else names.setdefault(node.name, len(names))
-        operands = [numbers[id(operand)] for operand in node.operands]
-        form.append((node.operator, node.interval, name, node.value, *operands))
-    return tuple(form), list(names)
 
 
 def _compiled(formula: Formula) -> _Parts:
@@ -100,7 +87,7 @@ def _compiled(formula: Formula) -> _Parts:
         operand_of[id(node)] = _BUILD[node.operator](builder, node, *operands)
     rows, root = _without_dead_rows(builder.rows, operand_of[id(kernel)])
     rows, root = _balanced(rows, root)
-    return _assembled(rows, root, builder.atoms, is_bounded(formula))
+    return _assembled(rows, root, builder.atoms, formula.is_bounded)
 
 
 def _assembled(

@@ -54,15 +54,6 @@ def require_unit(unit: str) -> None:
         raise UnitError(f"the unit is one of {', '.join(UNITS)}, not {unit!r}")
 
 
-def opens_interval(cursor: Cursor) -> bool:
-    """Whether an interval starts at the cursor, which is just after a temporal operator.
-
-    No atom starts with a digit, so a parenthesis before a digit opens an interval.
-    """
-    kind = cursor.token.kind
-    return kind == "[" or (kind == "(" and cursor.ahead(1).kind == NUMBER)
-
-
 def read_interval(cursor: Cursor, unit: str | None) -> Interval:
     """Parse an interval and move the cursor past it.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mtlmon.syntax.lexer import END, INVALID, OPERATOR, Token, tokenize
+from mtlmon.syntax.native import TokenCursor
 from mtlmon.syntax.report import formula_error, shorten, visible
 
 TYPE_CHECKING = False
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 _FOUND_WIDTH = 40
 
 
-class Cursor:
+class Cursor(TokenCursor):
     """The tokens of text[start:end] and the index of the present one.
 
     Attributes:
@@ -26,7 +27,7 @@ class Cursor:
         index: the index of the present token.
     """
 
-    __slots__ = ("constants", "index", "source", "text", "tokens")
+    __slots__ = ()
 
     def __init__(
         self,
@@ -38,24 +39,7 @@ class Cursor:
         *,
         constants: Mapping[str, object] | None = None,
     ) -> None:
-        self.text = text
-        self.source = source
-        self.constants = constants or {}
-        self.tokens = tokenize(text, start, end, conditions)
-        self.index = 0
-
-    @property
-    def token(self) -> Token:
-        """The present token."""
-        return self.tokens[self.index]
-
-    def ahead(self, distance: int) -> Token:
-        """Return the token at a distance, clipped to the first and the last token."""
-        return self.tokens[max(0, min(self.index + distance, len(self.tokens) - 1))]
-
-    def text_of(self, token: Token) -> str:
-        """Return the text of a token."""
-        return self.text[token.start : token.end]
+        super().__init__(text, source, tokenize(text, start, end, conditions), constants or {})
 
     def words(self, start: int, end: int) -> str:
         """Return the text of the tokens from index `start` up to `end`, without comments."""

@@ -112,14 +112,17 @@ class DurationInterval(Interval):
         object.__setattr__(self, "written", (lower, upper))
         object.__setattr__(self, "is_open", is_open)
 
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"an interval is immutable, {name} cannot be set")
+
     # The bounds of an interval become properties that raise: they are not known in time units yet.
     @property
-    def lower(self) -> NoReturn:  # type: ignore[override]
+    def lower(self) -> NoReturn:
         """Not known yet; raises a FormulaError."""
         raise self._undeclared()
 
     @property
-    def upper(self) -> NoReturn:  # type: ignore[override]
+    def upper(self) -> NoReturn:
         """Not known yet; raises a FormulaError."""
         raise self._undeclared()
 

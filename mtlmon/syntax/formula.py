@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mtlmon.syntax import operators as ops
 from mtlmon.syntax.interval import Interval
+from mtlmon.syntax.native import STRICT, FormulaNode, Span
 from mtlmon.syntax.operators import Operator
 from mtlmon.syntax.traversal import postorder
 
@@ -32,51 +33,10 @@ if TYPE_CHECKING:
     )
 
 
-class Span:
-    """The place of a node in the text, which is text[start:end].
-
-    Attributes:
-        start: the index of the first character.
-        end: the index after the last character.
-        indirect: whether desugaring made the node; the text is that of the original operator.
-    """
-
-    __slots__ = ("end", "indirect", "start")
-
-    def __init__(self, start: int, end: int, indirect: bool = False) -> None:
-        self.start = start
-        self.end = end
-        self.indirect = indirect
-
-    def made(self) -> Span:
-        """Return the same place, marked as indirect."""
-        return self if self.indirect else Span(self.start, self.end, True)
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Span):
-            return NotImplemented
-        return (self.start, self.end, self.indirect) == (other.start, other.end, other.indirect)
-
-    def __hash__(self) -> int:
-        return hash((self.start, self.end, self.indirect))
-
-    def __reduce__(self) -> tuple[type[Span], tuple[int, int, bool]]:
-        return Span, (self.start, self.end, self.indirect)
-
-    def __repr__(self) -> str:
-        return f"Span({self.start}, {self.end}{', indirect=True' if self.indirect else ''})"
+__all__ = ["FALSE", "STRICT", "TRUE", "Formula", "Span", "atom", "make"]
 
 
-STRICT = "strict"
-"""The value of SINCE and UNTIL for which the present does not count.
-
-The right side holds at an earlier time-point, or a later one, and the left side at each time-point
-between that and the present one. Nothing that is written makes such formulas.
-"""
-_BINARY = (ops.SINCE, ops.UNTIL)
-
-
-class Formula:
+class Formula(FormulaNode):
     """A formula of metric temporal logic: an operator applied to operands.
 
     Formulas are immutable. Equality and hash are structural and ignore spans. Nodes can be shared,
@@ -98,64 +58,14 @@ class Formula:
             strict SINCE or UNTIL; None for other operators.
         is_first_order: whether it has quantifiers, atoms with arguments, or comparisons of
             variables.
+        atoms: the names of the atoms, in order of first occurrence.
+        is_bounded: whether every future operator except NEXT has an upper bound.
 
     Raises:
         ValueError: operands, interval, name or value do not fit the operator.
     """
 
-    __slots__ = (
-        *("_atoms", "_hash", "interval", "is_first_order", "name", "operands", "operator", "span"),
-        "value",
-    )
-
-    operator: Operator
-    operands: tuple[Formula, ...]
-    interval: Interval | None
-    name: str | None
-    span: Span | None
-    value: Value
-    is_first_order: bool
-    _atoms: tuple[str, ...] | None
-    _hash: int
-
-    def __init__(
-        self,
-        operator: Operator,
-        operands: tuple[Formula, ...] = (),
-        interval: Interval | None = None,
-        name: str | None = None,
-        span: Span | None = None,
-        value: Value = None,
-    ) -> None:
-        if len(operands) != operator.arity != ops.ANY_NUMBER:
-            raise ValueError(f"{operator} takes {operator.arity} operands, not {len(operands)}")
-        if operator.is_temporal:
-            interval = Interval.FULL if interval is None else interval
-        elif interval is not None:
-            raise ValueError(f"{operator} takes no interval")
-        if bool(name) != (operator is ops.ATOM) and not (name and operator is ops.PREDICATE):
-            raise ValueError("an atom has a name that is not empty; other formulas have none")
-        content: tuple[object, ...] = (operator.name, operands, interval, name)
-        if value or operator.is_first_order:
-            may_have = operator.is_first_order or value == STRICT
-            if not (value and may_have) or (value == STRICT and operator not in _BINARY):
-                raise ValueError("operators of first-order logic have a value; others have none")
-            if not name and operator is ops.PREDICATE:
-                raise ValueError("a predicate has a name that is not empty")
-            content = (*content, value)
-        is_first_order = operator.is_first_order
-        for operand in operands:
-            is_first_order = is_first_order or operand.is_first_order
-        set_slot: Callable[[Formula, str, object], None] = object.__setattr__
-        set_slot(self, "is_first_order", is_first_order)
-        set_slot(self, "operator", operator)
-        set_slot(self, "operands", operands)
-        set_slot(self, "interval", interval)
-        set_slot(self, "name", name)
-        set_slot(self, "span", span)
-        set_slot(self, "value", value)
-        set_slot(self, "_atoms", None)
-        set_slot(self, "_hash", hash(content))
+    __slots__ = ()
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(f"a Formula is immutable, {name} cannot be set")
@@ -163,13 +73,9 @@ class Formula:
     def __delattr__(self, name: str) -> NoReturn:
         raise AttributeError(f"a Formula is immutable, {name} cannot be deleted")
 
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Formula):
-            return NotImplemented
-        return _equal(self, other)
+    def content(self) -> tuple[object, ...]:
+        """Everything about the node except its operands and its span."""
+        return self.operator.name, self.interval, self.name, self.value
 
     def __str__(self) -> str:
         """Write the formula with as few parentheses as possible; `parse` parses it back.
@@ -313,16 +219,6 @@ class Formula:
         return _from_rows, (_to_rows(self),)
 
     @property
-    def atoms(self) -> tuple[str, ...]:
-        """The names of the atoms, in order of first occurrence."""
-        if self._atoms is None:
-            from mtlmon.analysis.subformulas import atoms
-
-            object.__setattr__(self, "_atoms", atoms(self))
-        assert self._atoms is not None
-        return self._atoms
-
-    @property
     def past_reach(self) -> int | None:
         """How far back in time a verdict can depend, in time units; None if there is no limit."""
         from mtlmon.analysis.reach import past_reach
@@ -335,13 +231,6 @@ class Formula:
         from mtlmon.analysis.reach import future_reach
 
         return future_reach(self)
-
-    @property
-    def is_bounded(self) -> bool:
-        """Whether every future operator except NEXT has an upper bound."""
-        from mtlmon.analysis.reach import is_bounded
-
-        return is_bounded(self)
 
 
 def make(
@@ -382,25 +271,6 @@ def _joined(
     from mtlmon.syntax.build import apply
 
     return apply(operator, (left, right), lower, upper)
-
-
-def _equal(left: Formula, right: Formula) -> bool:
-    compared: set[tuple[int, int]] = set()
-    stack = [(left, right)]
-    while stack:
-        a, b = stack.pop()
-        if a is b:
-            continue
-        if a._hash != b._hash or a.operator is not b.operator:
-            return False
-        if a.name != b.name or a.interval != b.interval or a.value != b.value:
-            return False
-        if len(a.operands) != len(b.operands):
-            return False
-        if a.operands and (id(a), id(b)) not in compared:
-            compared.add((id(a), id(b)))
-            stack.extend(zip(a.operands, b.operands, strict=True))
-    return True
 
 
 def _to_rows(formula: Formula) -> list[_Row]:

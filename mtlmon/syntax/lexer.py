@@ -11,20 +11,25 @@ from __future__ import annotations
 
 import re
 
-from mtlmon.syntax.operators import BY_SPELLING, SMALL_WORDS, Operator
+from mtlmon.syntax.native import (
+    ATOM,
+    END,
+    INVALID,
+    LEAF,
+    NUMBER,
+    OPERATOR,
+    Token,
+    comment_end,
+    scan_formula,
+    skip_blanks,
+)
+from mtlmon.syntax.operators import BY_SPELLING, Operator
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from typing import Protocol, TypeVar
+    from typing import Protocol
 
     from mtlmon.syntax.formula import Formula
-
-    class _Piece(Protocol):
-        kind: str
-        end: int
-
-    AnyToken = TypeVar("AnyToken", bound=_Piece)
 
     class Conditions(Protocol):
         """Reads the conditions inside a formula, which are atoms, in another language."""
@@ -36,46 +41,24 @@ if TYPE_CHECKING:
             """Return the condition as an atom, a leaf, a quantifier, or an invalid token."""
 
 
-ATOM = "atom"
-LEAF = "leaf"
-OPERATOR = "operator"
-NUMBER = "number"
-INVALID = "invalid"
-END = "end"
-"""Punctuation; each mark is a kind of token of its own."""
-
-
-class Token:
-    """A token of a formula.
-
-    Attributes:
-        kind: `ATOM`, `LEAF`, `OPERATOR`, `NUMBER`, `INVALID`, `END`, or one of `()[],*∞`.
-        start: the start of the token, which is text[start:end].
-        end: the end of the token.
-        value: the name of an atom, or the digits of a number; for an invalid token, the message of
-            the error.
-        operator: the operator of an operator token, otherwise None.
-        hint: how to correct an invalid token, or None.
-    """
-
-    __slots__ = ("end", "hint", "kind", "operator", "start", "value")
-
-    def __init__(
-        self,
-        kind: str,
-        start: int,
-        end: int,
-        value: str = "",
-        operator: Operator | None = None,
-        *,
-        hint: str | None = None,
-    ) -> None:
-        self.kind = kind
-        self.start = start
-        self.end = end
-        self.value = value
-        self.operator = operator
-        self.hint = hint
+__all__ = [
+    "ATOM",
+    "COMMENT_HINT",
+    "COMPARISON_HINT",
+    "END",
+    "INVALID",
+    "LEAF",
+    "NUMBER",
+    "OPERATOR",
+    "LeafToken",
+    "QuantifierToken",
+    "Token",
+    "comment_end",
+    "is_plain_atom",
+    "quoted",
+    "skip_blanks",
+    "tokenize",
+]
 
 
 class LeafToken(Token):
@@ -100,28 +83,7 @@ class QuantifierToken(Token):
         self.variables = variables
 
 
-_SYMBOLS = sorted(
-    (spelling for spelling in BY_SPELLING if not spelling[0].isalpha()), key=len, reverse=True
-)
-_SCAN = re.compile(
-    rf"""
-      (?P<blank> (?: \s+ | \#[^\n]* )+ )
-    | (?P<word> (?: [^\W\d] | \$ ) [\w$.']* ⁻? )
-    | (?P<symbol> {"|".join(map(re.escape, _SYMBOLS))} )
-    | (?P<comment> /\* )
-    | (?P<number> [0-9]+ (?: \.[0-9]+ (?= \s* (?: [num]?s | [mhd] | min | sec ) \b ) )? )
-    | (?P<quoted> " )
-    | (?P<punctuation> [][(),∞] | \*(?!/) )
-    | (?P<other> [-`∀∃] )
-    """,
-    re.VERBOSE,
-)
-# Blanks and comments up to line ends are never read in a second way (`++`), as there would be as
-# many ways as subsets of them.
-_BLANK = re.compile(r"(?:\s++|\#[^\n]*+)++(?:/\*)?|/\*")
-_DIGIT = re.compile(r"\s*[0-9]")
 # PERF: these are compiled when they are first used, which few formulas need.
-_COMMENT_MARK = r"/\*|\*/"
 _QUOTED_PART = r'[^"\\]+|\\["\\]'
 _NAME_MARKS = "_$"
 _ATOM = r"(?:[^\W\d]|\$)[\w$.']*"
@@ -169,52 +131,8 @@ def tokenize(
         end: where the formula ends; by default, the end of the text.
         conditions: reads conditions inside the formula; without it, they are not part of it.
     """
-    return list(scan_tokens(text, start, end, _SCAN, _Lexer(conditions).read, _stray, Token))
-
-
-def scan_tokens(
-    text: str,
-    start: int,
-    end: int | None,
-    scan: re.Pattern[str],
-    read: Callable[[str, re.Match[str], int], AnyToken],
-    stray: Callable[[str, int], AnyToken],
-    make: Callable[[str, int, int, str], AnyToken],
-) -> Iterator[AnyToken]:
-    """Yield the tokens of text[start:end] in any language with the same blanks and comments.
-
-    Args:
-        text: the whole text.
-        start: where the part begins.
-        end: where the part ends; None means the end of the text.
-        scan: matches where a token starts; matches of its groups `blank` and `comment` (the opening
-            mark) are skipped.
-        read: makes the token for the text, a match of any other group, and the end of the part.
-        stray: makes the invalid token for a position where nothing matches.
-        make: makes a token from a kind, start, end and value.
-    """
-    position = meaningful = start
     end = len(text) if end is None else end
-    while match := scan.match(text, position, end):
-        kind, position = match.lastgroup, match.end()
-        if kind == "blank":
-            continue
-        if kind == "comment":
-            position = comment_end(text, position, end)
-            if position < 0:
-                message = "this comment never ends"
-                yield make(INVALID, match.start(), match.end(), message)
-                return
-            continue
-        token = read(text, match, end)
-        yield token
-        if token.kind == INVALID:
-            return
-        position = meaningful = token.end
-    if position < end:
-        yield stray(text, position)
-    else:
-        yield make(END, meaningful, meaningful, "")
+    return scan_formula(text, start, end, conditions, quoted, _stray)
 
 
 def is_plain_atom(name: str) -> bool:
@@ -224,130 +142,6 @@ def is_plain_atom(name: str) -> bool:
         and (name[0].isalpha() or name[0] in _NAME_MARKS)
         and name not in BY_SPELLING
     )
-
-
-class _Lexer:
-    """Reads tokens, and keeps track of what can come next.
-
-    Attributes:
-        conditions: reads conditions inside the formula, or None.
-        wants_operand: whether an operand comes next, not a binary operator.
-        can_open: whether an interval can come next, after a temporal operator.
-        in_interval: whether the tokens are those of an interval.
-    """
-
-    __slots__ = ("can_open", "conditions", "in_interval", "wants_operand")
-
-    def __init__(self, conditions: Conditions | None) -> None:
-        self.conditions = conditions
-        self.wants_operand = True
-        self.can_open = False
-        self.in_interval = False
-
-    def read(self, text: str, match: re.Match[str], limit: int) -> Token:
-        """Return the token at a match of `_SCAN`."""
-        if self.in_interval:
-            token = _token(text, match, limit)
-            self.in_interval = token.kind not in {"]", ")"}
-            return token
-        start = match.start()
-        if self.can_open:
-            self.can_open = False
-            if text[start] == "[" or (text[start] == "(" and _DIGIT.match(text, start + 1, limit)):
-                self.in_interval = True
-                return _token(text, match, limit)
-        if self.wants_operand and self.conditions and self.conditions.begins(text, start, limit):
-            token = self.conditions.read(text, start, limit)
-            self.wants_operand = token.operator is not None
-            return token
-        token = _token(text, match, limit)
-        if token.kind == ATOM and text[start] != '"' and self.is_operator(token, text, limit):
-            token = Token(OPERATOR, start, token.end, token.value, SMALL_WORDS[token.value])
-        operator = token.operator
-        if operator is not None:
-            self.wants_operand = operator.arity > 0
-            self.can_open = operator.is_temporal
-        else:
-            self.wants_operand = token.kind == "("
-        return token
-
-    def is_operator(self, token: Token, text: str, limit: int) -> bool:
-        """Whether a word in lower case is an operator here."""
-        operator = SMALL_WORDS.get(token.value)
-        if operator is None or operator.is_prefix is not self.wants_operand:
-            return False
-        return not self.wants_operand or _operand_follows(text, token.end, limit, operator)
-
-
-def _operand_follows(text: str, position: int, end: int, operator: Operator) -> bool:
-    """Whether an operand of the operator, or its interval, begins after the position."""
-    answer = True
-    while True:
-        position = skip_blanks(text, position, end)
-        match = _SCAN.match(text, position, end)
-        if match is None or match.group() in {")", ",", "]", "*", "∞"}:
-            return not answer
-        if match.group() == "[":
-            return answer is operator.is_temporal
-        if match.group() == "(":
-            closes = text.startswith(")", skip_blanks(text, position + 1, end))
-            return answer is not closes
-        spelled = BY_SPELLING.get(match.group())
-        if spelled is not None:
-            return answer is (spelled.arity < 2)
-        small = SMALL_WORDS.get(match.group())
-        if small is None or small.is_prefix:
-            return answer
-        # `next and b` has a binary operator between two operands, and `next and` has not.
-        operator, position, answer = small, match.end(), not answer
-
-
-def skip_blanks(text: str, position: int, end: int) -> int:
-    """Return the position behind blanks and comments; `end` if a comment is not closed."""
-    while match := _BLANK.match(text, position, end):
-        position = match.end()
-        if match.group().endswith("/*"):
-            position = comment_end(text, position, end)
-            if position < 0:
-                return end
-    return position
-
-
-def _token(text: str, match: re.Match[str], limit: int) -> Token:
-    start, end = match.span()
-    if match.lastgroup == "quoted":
-        return quoted(text, start, limit)
-    value = match.group()
-    operator = BY_SPELLING.get(value)
-    if operator is not None:
-        return Token(OPERATOR, start, end, value, operator)
-    if match.lastgroup == "punctuation":
-        return Token(value, start, end, value)
-    if match.lastgroup == "number":
-        return Token(NUMBER, start, end, value)
-    if match.lastgroup == "other":
-        return _stray(text, start)
-    if value[-1] == "⁻":
-        return _stray(text, end - 1)
-    if not (value[0].isalpha() or value[0] in _NAME_MARKS):
-        return _stray(text, start)
-    return Token(ATOM, start, end, value)
-
-
-def comment_end(text: str, position: int, end: int) -> int:
-    """Return where a comment ends, or -1 if it is not closed before `end`.
-
-    Args:
-        text: the whole text.
-        position: the end of the opening mark of the comment.
-        end: the end of the part to look at.
-    """
-    depth = 1
-    for mark in re.compile(_COMMENT_MARK).finditer(text, position, end):
-        depth += 1 if mark.group() == "/*" else -1
-        if depth == 0:
-            return mark.end()
-    return -1
 
 
 def quoted(text: str, start: int, end: int) -> Token:

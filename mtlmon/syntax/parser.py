@@ -18,21 +18,21 @@ AND b(x)` has one reading.
 from __future__ import annotations
 
 from mtlmon.syntax import operators as ops
-from mtlmon.syntax.bounds import LATER, opens_interval, read_interval, require_unit
+from mtlmon.syntax.bounds import LATER, read_interval, require_unit
 from mtlmon.syntax.cursor import Cursor
-from mtlmon.syntax.formula import Formula, Span
+from mtlmon.syntax.formula import Formula
 from mtlmon.syntax.hints import (
     behind_interval,
     both_readings,
     where_operand_is_missing,
     where_operator_is_missing,
 )
-from mtlmon.syntax.lexer import ATOM, END, LeafToken, QuantifierToken
+from mtlmon.syntax.native import OperatorParser
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mtlmon.errors import FormulaError
-    from mtlmon.syntax.interval import Interval
+    from mtlmon.syntax.formula import Span
     from mtlmon.syntax.operators import Operator
 
 
@@ -70,148 +70,29 @@ def parse_at(
     Raises:
         FormulaError: the tokens are not a formula, as for `parse`.
     """
-    parser = _Parser(cursor, unit, None if missing_parentheses is None else [])
+    found: list[Span] | None = None if missing_parentheses is None else []
+    parser = _Parser(cursor, unit, found, Formula, read_interval)
     formula = parser.formula()
-    if missing_parentheses is not None and parser.missing_parentheses:
-        missing_parentheses.update(parser.missing_parentheses)
+    if missing_parentheses is not None:
+        missing_parentheses.update(found or ())
     return formula
 
 
-class _Waiting:
-    """An operator whose last operand is not complete, or an open parenthesis (operator None)."""
+class _Parser(OperatorParser):
+    """Reads a formula; this part makes its errors."""
 
-    __slots__ = ("index", "interval", "operator")
+    __slots__ = ()
 
-    def __init__(self, index: int, operator: Operator | None, interval: Interval | None) -> None:
-        self.index = index
-        self.operator = operator
-        self.interval = interval
+    def empty(self) -> FormulaError:
+        hint = "the text is empty but for blanks and comments"
+        return self.cursor.expected("a formula", hint)
 
+    def never_closed(self) -> FormulaError:
+        opening = self.cursor.tokens[self.waiting[-1].index]
+        return self.cursor.error("this parenthesis is never closed", opening)
 
-class _Parser:
-    __slots__ = ("cursor", "missing_parentheses", "operands", "starts", "unit", "waiting")
-
-    def __init__(
-        self, cursor: Cursor, unit: str | None, missing_parentheses: list[Span] | None
-    ) -> None:
-        self.cursor = cursor
-        self.unit = unit
-        self.missing_parentheses = missing_parentheses
-        self.waiting: list[_Waiting] = []
-        self.operands: list[Formula] = []
-        # The index of the first token of each operand, which can be a parenthesis.
-        self.starts: list[int] = []
-
-    def formula(self) -> Formula:
-        if self.cursor.token.kind == END:
-            raise self.cursor.expected("a formula", "the text is empty but for blanks and comments")
-        self.read_operand()
-        while self.read_operator():
-            self.read_operand()
-        return self.operands[0]
-
-    def read_operand(self) -> None:
-        """Read prefix operators and open parentheses, then an atom or a constant."""
-        cursor = self.cursor
-        while True:
-            token, index = cursor.token, cursor.index
-            operator = ops.ATOM if token.kind == ATOM else token.operator
-            if token.kind == "(":
-                cursor.index += 1
-                self.waiting.append(_Waiting(index, None, None))
-            elif operator is None or operator.arity == 2:
-                if isinstance(token, LeafToken):
-                    cursor.index += 1
-                    self.operands.append(token.formula)
-                    self.starts.append(index)
-                    return
-                raise self.operand_missing()
-            elif operator.is_prefix:
-                self.read_operator_at_cursor(operator)
-            else:
-                cursor.index += 1
-                if operator is ops.ATOM:
-                    self.skip_empty_parentheses()
-                self.push_leaf(operator, index)
-                return
-
-    def read_operator(self) -> bool:
-        """Read on after a complete operand; return False at the end of the text."""
-        cursor = self.cursor
-        while True:
-            token = cursor.token
-            if token.operator and token.operator.arity == 2:
-                if self.missing_parentheses is None:
-                    self.require_one_reading(token.operator)
-                self.apply_before(token.operator)
-                self.read_operator_at_cursor(token.operator)
-                return True
-            if token.kind not in {")", END}:
-                raise self.operator_missing()
-            self.apply_before(None)
-            if token.kind == END:
-                if self.waiting:
-                    opening = cursor.tokens[self.waiting[-1].index]
-                    raise cursor.error("this parenthesis is never closed", opening)
-                return False
-            if not self.waiting:
-                raise cursor.error("this parenthesis closes nothing", token)
-            self.starts[-1] = self.waiting.pop().index
-            cursor.index += 1
-
-    def read_operator_at_cursor(self, operator: Operator) -> None:
-        index, interval = self.cursor.index, None
-        self.cursor.index += 1
-        if operator.is_temporal and opens_interval(self.cursor):
-            interval = read_interval(self.cursor, self.unit)
-        self.waiting.append(_Waiting(index, operator, interval))
-
-    def skip_empty_parentheses(self) -> None:
-        if self.cursor.token.kind == "(" and self.cursor.ahead(1).kind == ")":
-            self.cursor.index += 2
-
-    def push_leaf(self, operator: Operator, index: int) -> None:
-        token = self.cursor.tokens[index]
-        name = token.value if operator is ops.ATOM else None
-        span = Span(token.start, self.cursor.ahead(-1).end)
-        self.operands.append(Formula(operator, name=name, span=span))
-        self.starts.append(index)
-
-    def require_one_reading(self, incoming: Operator) -> None:
-        """Refuse AND, OR and temporal operators beside an operand that could end before them."""
-        if incoming.groups_right:
-            return
-        for place in range(len(self.waiting) - 1, -1, -1):
-            waiting = self.waiting[place]
-            operator = waiting.operator
-            if operator is None or operator.is_first_order or operator.groups_right:
-                return
-            if operator.is_temporal:
-                if incoming.is_temporal and operator.arity == 2:
-                    # a chain, whose readings `apply_before` shows
-                    return
-                first = self.first_prefix(place) if operator.is_prefix else self.starts[-2]
-                middle = behind_interval(self.cursor.tokens, waiting.index + 1)
-                raise self.two_readings(operator, incoming, first, middle)
-            if incoming.is_temporal and operator.arity == 2:
-                middle = behind_interval(self.cursor.tokens, waiting.index + 1)
-                self.apply_before(incoming)
-                raise self.two_readings(operator, incoming, self.starts[-1], middle)
-
-    def apply_before(self, incoming: Operator | None) -> None:
-        """Apply the waiting operators that the incoming one ends; None ends all of them."""
-        middle: int | None = None
-        cut: Operator | None = None
-        while self.waiting and (operator := self.waiting[-1].operator):
-            if incoming and not _ends(incoming, operator):
-                break
-            if operator.is_temporal and cut is None:
-                middle, cut = self.starts[-1], operator
-            self.apply()
-        if incoming and cut and middle is not None:
-            raise self.ambiguous(cut, incoming, middle)
-        if incoming and incoming.groups_right and self.waiting:
-            self.require_beginning(incoming)
+    def closes_nothing(self) -> FormulaError:
+        return self.cursor.error("this parenthesis closes nothing", self.cursor.token)
 
     def require_beginning(self, incoming: Operator) -> None:
         """Refuse an implication inside a quantifier that begins neither the text nor a parenthesis.
@@ -244,57 +125,26 @@ class _Parser:
             place -= 1
         return self.waiting[place].index
 
-    def two_readings(
-        self, operator: Operator, incoming: Operator, first: int, middle: int
-    ) -> FormulaError:
+    def two_readings(self, place: int, incoming: Operator) -> FormulaError:
         """The error for two operators, of which either could take the operand between them.
 
         Args:
-            operator: the operator that waits for its last operand.
+            place: the place of the first one among those that wait for their last operand.
             incoming: the operator at the cursor.
-            first: the index of the first token of the waiting operator with its operands.
-            middle: the index of the first token between the operators.
         """
-        cursor = self.cursor
+        cursor, waiting = self.cursor, self.waiting[place]
+        operator = waiting.operator
+        assert operator is not None
+        middle = behind_interval(cursor.tokens, waiting.index + 1)
+        if operator.is_temporal:
+            first = self.first_prefix(place) if operator.is_prefix else self.starts[-2]
+        else:
+            self.apply_before(incoming)
+            first = self.starts[-1]
         written = cursor.text_of(cursor.token)
         hint = both_readings(cursor, first, middle, incoming, outer_first=operator.is_temporal)
         message = f"{operator.word} before '{written}' needs parentheses: there are two readings"
         return cursor.error(message, cursor.token, hint)
-
-    def apply(self) -> None:
-        """Apply the last waiting operator, whose last operand ends before the cursor."""
-        waiting = self.waiting.pop()
-        operator = waiting.operator
-        assert operator is not None
-        split = len(self.operands) - operator.arity
-        operands = tuple(self.operands[split:])
-        if operator.is_temporal and self.missing_parentheses is not None:
-            self.note_missing_parentheses(waiting, split)
-        start = waiting.index if operator.is_prefix else self.starts[split]
-        tokens, end = self.cursor.tokens, self.cursor.ahead(-1).end
-        span = Span(tokens[start].start, end)
-        value = None
-        if operator.is_first_order:
-            quantifier = tokens[waiting.index]
-            assert isinstance(quantifier, QuantifierToken)
-            value = quantifier.variables
-        self.operands[split:] = [Formula(operator, operands, waiting.interval, None, span, value)]
-        self.starts[split:] = [start]
-
-    def note_missing_parentheses(self, waiting: _Waiting, split: int) -> None:
-        """Note the operands of a temporal operator that `require_one_reading` refuses."""
-        assert self.missing_parentheses is not None
-        assert waiting.operator is not None
-        tokens = self.cursor.tokens
-        for place in range(split, len(self.operands)):
-            operand, start = self.operands[place], tokens[self.starts[place]].start
-            assert operand.span is not None
-            is_in_parentheses = operand.span.start != start
-            needs_them = operand.operator in _NEED_PARENTHESES or (
-                operand.operator.is_temporal and operand.operator.arity == 2
-            )
-            if needs_them and not is_in_parentheses:
-                self.missing_parentheses.append(operand.span)
 
     def ambiguous(self, cut: Operator, incoming: Operator, middle: int) -> FormulaError:
         """The error for an `incoming` operator that ends the temporal operator `cut`."""
@@ -315,14 +165,3 @@ class _Parser:
         is_open = any(waiting.operator is None for waiting in self.waiting)
         what = "an operator or ')'" if is_open else "an operator or the end"
         return self.cursor.expected(what, where_operator_is_missing(self.cursor))
-
-
-_NEED_PARENTHESES = frozenset({ops.AND, ops.OR})
-"""The operators that need parentheses in operands of temporal operators, beside temporal ones."""
-
-
-def _ends(incoming: Operator, operator: Operator) -> bool:
-    """Whether a binary operator ends the last operand of an earlier operator."""
-    if incoming.binding == operator.binding:
-        return not incoming.groups_right
-    return incoming.binding < operator.binding

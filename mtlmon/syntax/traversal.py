@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from mtlmon.syntax.native import postorder
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,26 +26,7 @@ if TYPE_CHECKING:
     Node = TypeVar("Node", bound=Tree)
     OperationNode = TypeVar("OperationNode", bound=Operation)
 
-
-def postorder(*roots: Node) -> list[Node]:
-    """Return every node object once, with operands before operators and left before right."""
-    order: list[Node] = []
-    seen: set[int] = set()
-    # None means that the operands of the node below it are done.
-    stack: list[Node | None] = [*roots[::-1]]
-    while stack:
-        node = stack.pop()
-        if node is None:
-            finished = stack.pop()
-            assert finished is not None
-            order.append(finished)
-        elif id(node) not in seen:
-            seen.add(id(node))
-            if node.operands:
-                stack += (node, None, *node.operands[::-1])
-            else:
-                order.append(node)
-    return order
+__all__ = ["number", "number_by", "operands_of_nested", "postorder"]
 
 
 def operands_of_nested(root: OperationNode, operator: object) -> list[OperationNode]:
@@ -72,7 +55,7 @@ def number(formula: Formula) -> tuple[list[Formula], dict[int, int]]:
         A representative for each number, in order, and the number of every node by its `id`, valid
         as long as `formula` exists.
     """
-    return number_by(_content, formula)
+    return number_by(lambda node: node.content(), formula)
 
 
 def number_by(content: Callable[[Node], object], *roots: Node) -> tuple[list[Node], dict[int, int]]:
@@ -97,7 +80,3 @@ def number_by(content: Callable[[Node], object], *roots: Node) -> tuple[list[Nod
             representatives.append(node)
         number_of[id(node)] = found
     return representatives, number_of
-
-
-def _content(formula: Formula) -> object:
-    return formula.operator, formula.interval, formula.name, formula.value

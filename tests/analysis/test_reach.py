@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from mtlmon import Formula, parse
 from tests.analysis.finite import Trace, holds
 from tests.analysis.strategies import formulas, traces
-from tests.doors import decision_delay, future_reach, is_bounded, past_reach
+from tests.doors import decision_delay, future_reach, past_reach
 
 MAXIMUM = 2**63 - 1
 
@@ -47,7 +47,7 @@ def test_reaches(text: str, future: int | None, past: int | None, bounded: bool)
     formula = parse(text)
     assert future_reach(formula) == future
     assert past_reach(formula) == past
-    assert is_bounded(formula) is bounded
+    assert formula.is_bounded is bounded
 
 
 def test_a_decision_may_come_after_the_future_reach() -> None:

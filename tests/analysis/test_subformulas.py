@@ -5,7 +5,7 @@ from hypothesis import given
 
 from mtlmon import Formula, parse
 from tests.analysis.strategies import formulas
-from tests.doors import atoms, desugar, postorder, skewed_count, subformula_count
+from tests.doors import desugar, postorder, skewed_count, subformula_count
 from tests.doors import syntax_operators as ops
 
 MAXIMUM = 2**63 - 1
@@ -56,8 +56,8 @@ def test_skewed_count(text: str, count: int) -> None:
 
 
 def test_atoms_come_in_order_of_first_occurrence() -> None:
-    assert atoms(parse('b -> a AND "c d" OR b')) == ("b", "a", "c d")
-    assert atoms(parse("true")) == ()
+    assert parse('b -> a AND "c d" OR b').atoms == ("b", "a", "c d")
+    assert parse("true").atoms == ()
 
 
 def test_equal_subformulas_count_once() -> None:

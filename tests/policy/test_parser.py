@@ -87,7 +87,7 @@ def test_equality_is_structural() -> None:
 def test_expressions_are_immutable() -> None:
     expression = parse_predicate("x > 1").expression
     with pytest.raises(AttributeError, match="immutable"):
-        expression.value = 2
+        expression.value = 2  # type: ignore[misc]
     with pytest.raises(AttributeError, match="immutable"):
         del expression.value
     with pytest.raises(ValueError, match="takes 2 operands"):

@@ -12,11 +12,9 @@ import pytest
 from mtlmon import Formula, atom, parse
 from mtlmon.errors import FormulaError
 from tests.doors import (
-    atoms,
     describe,
     desugar,
     future_reach,
-    is_bounded,
     make,
     past_reach,
     skewed_count,
@@ -52,10 +50,10 @@ def test_every_pass_takes_deep_and_long_formulas(shape: str) -> None:
     kernel = desugar(formula)
     assert subformula_count(kernel) <= 4 * subformula_count(formula)
     assert skewed_count(formula) >= subformula_count(formula)
-    assert set(atoms(formula)) <= {"a", "b"}
+    assert set(formula.atoms) <= {"a", "b"}
     assert future_reach(formula) is not None
     assert past_reach(formula) is not None
-    assert is_bounded(formula)
+    assert formula.is_bounded
     assert describe(formula, None)
     del formula, again, kernel
     gc.collect()
@@ -98,7 +96,7 @@ def test_shared_subformulas_cost_no_more_than_once() -> None:
     assert pickle.loads(pickle.dumps(formula)) == formula
     assert subformula_count(formula) == 201
     assert skewed_count(formula) == 1 + 200 * 5
-    assert not is_bounded(formula)
+    assert not formula.is_bounded
     assert future_reach(formula) is None
 
 

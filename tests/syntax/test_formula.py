@@ -53,7 +53,7 @@ def test_equality_ignores_spans() -> None:
 def test_is_immutable() -> None:
     formula = make(ops.NOT, A)
     with pytest.raises(AttributeError):
-        formula.operator = ops.ONCE
+        formula.operator = ops.ONCE  # type: ignore[misc]
     with pytest.raises(AttributeError):
         del formula.operands
 

@@ -38,7 +38,7 @@ def test_equality_hash_and_text() -> None:
 def test_is_immutable_and_can_be_copied() -> None:
     interval = Interval(1, 2)
     with pytest.raises(AttributeError):
-        interval.lower = 0
+        interval.lower = 0  # type: ignore[misc]
     with pytest.raises(AttributeError):
         del interval.lower
     assert copy.deepcopy(interval) == interval

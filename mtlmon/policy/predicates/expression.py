@@ -6,6 +6,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, NamedTuple, NoReturn, TypeAlias
 
 from mtlmon.policy.predicates import operators as ops
+from mtlmon.syntax.native import ExpressionNode
 from mtlmon.syntax.traversal import number_by, postorder
 
 if TYPE_CHECKING:
@@ -194,7 +195,7 @@ def column_of_schema(schema: pa.Schema, name: str) -> str:
     return name
 
 
-class Expression:
+class Expression(ExpressionNode):
     """An operator or function applied to operands, a column, or a constant.
 
     Expressions are immutable. Equality and hash are structural and ignore spans. Nodes can nest as
@@ -210,32 +211,11 @@ class Expression:
         span: the place in the source text, or None if there is none.
     """
 
-    __slots__ = ("_hash", "operands", "operator", "span", "value")
+    __slots__ = ()
 
-    operator: Operator
-    operands: tuple[Expression, ...]
-    value: Value
-    span: Span | None
-    _hash: int
-
-    def __init__(
-        self,
-        operator: Operator,
-        operands: tuple[Expression, ...] = (),
-        value: Value = None,
-        span: Span | None = None,
-    ) -> None:
-        is_any = operator.arity == ops.NONE_OR_MORE or (operator.arity < 0 and operands)
-        if len(operands) != operator.arity and not is_any:
-            takes = "at least 1" if operator.arity < 0 else operator.arity
-            raise ValueError(f"{operator} takes {takes} operands, not {len(operands)}")
-        set_slot = object.__setattr__
-        set_slot(self, "operator", operator)
-        set_slot(self, "operands", operands)
-        set_slot(self, "value", value)
-        set_slot(self, "span", span)
-        key = None if value is None else value_key(value)
-        set_slot(self, "_hash", hash((operator.name, operands, key)))
+    def content(self) -> tuple[object, ...]:
+        """Everything about the node except its operands and its span."""
+        return self.operator.name, value_key(self.value)
 
     @property
     def name(self) -> str:
@@ -307,14 +287,6 @@ class Expression:
     def __delattr__(self, name: str) -> NoReturn:
         raise AttributeError(f"an Expression is immutable, {name} cannot be deleted")
 
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Expression):
-            return NotImplemented
-        return _equal(self, other)
-
     def __reduce__(self) -> tuple[Callable[[list[_Row]], Expression], tuple[list[_Row]]]:
         return _from_rows, (_to_rows(self),)
 
@@ -346,11 +318,7 @@ def number(*roots: Expression) -> tuple[list[Expression], dict[int, int]]:
         A representative for each number, in order, and the number of every node by its `id`, valid
         as long as the roots exist.
     """
-    return number_by(_content, *roots)
-
-
-def _content(node: Expression) -> object:
-    return node.operator.name, value_key(node.value)
+    return number_by(Expression.content, *roots)
 
 
 def columns(*roots: Expression) -> tuple[str, ...]:
@@ -369,22 +337,6 @@ def typed_columns(*roots: Expression) -> tuple[str, ...]:
         if node.operator in ops.COLUMNS:
             found.setdefault(value_key(node.value), node.name)
     return tuple(found.values())
-
-
-def _equal(left: Expression, right: Expression) -> bool:
-    compared: set[tuple[int, int]] = set()
-    stack = [(left, right)]
-    while stack:
-        a, b = stack.pop()
-        if a is b or (id(a), id(b)) in compared:
-            continue
-        if a._hash != b._hash or a.operator is not b.operator:
-            return False
-        if value_key(a.value) != value_key(b.value):
-            return False
-        compared.add((id(a), id(b)))
-        stack.extend(zip(a.operands, b.operands, strict=True))
-    return True
 
 
 def _to_rows(expression: Expression) -> list[_Row]:

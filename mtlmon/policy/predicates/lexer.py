@@ -13,7 +13,7 @@ from math import isinf
 from mtlmon.policy.predicates.integers import LARGEST
 from mtlmon.policy.predicates.keywords import KEYWORDS
 from mtlmon.syntax.bounds import UNIT_WORDS, UNITS
-from mtlmon.syntax.lexer import INVALID, NUMBER, scan_tokens
+from mtlmon.syntax.lexer import END, INVALID, NUMBER, comment_end
 from mtlmon.syntax.operators import BY_SPELLING, SMALL_WORDS
 
 TYPE_CHECKING = False
@@ -127,8 +127,25 @@ def scan(
         end: where the part ends; None means the end of the text.
         in_formula: whether the signs of formulas (`->`, `<->`, `=>`, `<=>`) are symbols.
     """
-    pattern = _SCAN_IN_FORMULA if in_formula else _SCAN
-    return scan_tokens(text, start, end, pattern, _token, _stray, Token)
+    scan = _SCAN_IN_FORMULA if in_formula else _SCAN
+    position = meaningful = start
+    end = len(text) if end is None else end
+    while match := scan.match(text, position, end):
+        kind, position = match.lastgroup, match.end()
+        if kind == "blank":
+            continue
+        if kind == "comment":
+            position = comment_end(text, position, end)
+            if position < 0:
+                yield Token(INVALID, match.start(), match.end(), "this comment never ends")
+                return
+            continue
+        token = _token(text, match, end)
+        yield token
+        if token.kind == INVALID:
+            return
+        position = meaningful = token.end
+    yield _stray(text, position) if position < end else Token(END, meaningful, meaningful)
 
 
 def is_operator_of_formulas(word: str) -> bool:

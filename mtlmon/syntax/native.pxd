@@ -1,0 +1,2 @@
+# cython: language_level=3
+"""Declarations of the compiled unit for syntax: no other unit uses it."""
