@@ -338,8 +338,7 @@ class LogCheck:
         first = self._native.first
         if self.is_stopped and first is not None:
             return [PolicyCounts(*first.counts(number)) for number in range(len(self.policies))]
-        counters = [one.counters for one in self.monitors]
-        return [PolicyCounts(one["events"], one["true"], one["false"]) for one in counters]
+        return [PolicyCounts(*one.counts) for one in self.monitors]
 
     @property
     def event_count(self) -> int:
@@ -400,10 +399,10 @@ class LogCheck:
         None unless there are both, and the undecided time-point may become the first violation.
         """
         first = self._native.first
-        earliest = self._earliest_pending()
-        if self.is_stopped or first is None or not first.is_found or earliest is None:
+        if self.is_stopped or first is None or not first.is_found:
             return None
-        return first, earliest[0]
+        earliest = self._earliest_pending()
+        return None if earliest is None else (first, earliest[0])
 
     def pending_keys(self, policy: int) -> list[int]:
         """Return the numbers of the traces on which a policy has undecided time-points."""

@@ -105,6 +105,15 @@ cdef class KeyedMonitors:
                     counters["events"] += slept
             return counters
 
+    @property
+    def counts(self):
+        """events, true and false of the counters."""
+        if self.ticking is not None:
+            counters = self.counters
+            return counters["events"], counters["true"], counters["false"]
+        with self.guard:
+            return self.streams.event_count, self.streams.true_count, self.streams.false_count
+
     def feed(self, EventColumns events not None, numbers, offsets=None):
         """Process events.
 

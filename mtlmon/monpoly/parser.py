@@ -24,7 +24,7 @@ from mtlmon.monpoly.lexer import (
     tokens_of,
 )
 from mtlmon.monpoly.signature import BUILT_IN, name_in_formulas
-from mtlmon.policy.first_order.terms import comparison, free_variables, predicate, variables_of
+from mtlmon.policy.first_order.terms import comparison, free_in, predicate, variables_of
 from mtlmon.policy.predicates import operators as terms
 from mtlmon.policy.predicates.expression import Aggregate, Expression
 from mtlmon.policy.predicates.integers import fits
@@ -403,7 +403,7 @@ class _Parser:
                     self.take()
                     groups.append(self.expect(NAME))
         operand: Formula = yield self.formula(grammar.LOOSEST)
-        free = free_variables(operand)[id(operand)]
+        free = free_in(operand)
         for variable in (argument, *groups):
             if variable.text not in free:
                 hint = f"its free variables are {', '.join(free)}" if free else "it has none"
@@ -429,7 +429,7 @@ class _Parser:
         definition: Formula = yield self.formula(grammar.LOOSEST)
         self.expect("IN", "a LET goes on with IN and the formula that uses it")
         parameters: list[str] = []
-        free = free_variables(definition)[id(definition)]
+        free = free_in(definition)
         for argument in arguments:
             assert argument.span is not None
             token = Token(NAME, "", argument.span.start)

@@ -15,6 +15,7 @@ from mtlmon.monpoly.types import FLOAT, INT, REGEXP, STRING
 from mtlmon.policy.first_order.terms import (
     Terms,
     comparison,
+    free_in,
     free_variables,
     quantified,
     terms_of,
@@ -137,7 +138,7 @@ class _Resolver:
         if default is None:
             return found
         (operand,) = found.operands
-        names = free_variables(operand)[id(operand)]
+        names = free_in(operand)
         span = node.span
         exists = Formula(ops.EXISTS, (operand,), None, None, span, names)
         nothing = Formula(ops.NOT, (exists,), None, None, span)

@@ -9,6 +9,7 @@ from mtlmon.monpoly.lexer import error_at
 from mtlmon.monpoly.signature import BUILT_IN, name_in_formulas
 from mtlmon.policy.first_order.terms import (
     aggregates_of,
+    free_in,
     free_variables,
     quantified,
     terms_of,
@@ -251,7 +252,7 @@ def find_types(parsed: Parsed, text: str, signature: Signature, source: str) -> 
         scope = {parameter: types.new() for parameter in let.parameters}
         types.take(let.formula, scope)
         types.relations[name] = list(scope.values())
-    scope = {name: types.new() for name in free_variables(parsed.formula)[id(parsed.formula)]}
+    scope = {name: types.new() for name in free_in(parsed.formula)}
     types.take(parsed.formula, scope)
     return types, scope
 

@@ -14,7 +14,7 @@ from mtlmon.policy.definitions import Argument, Clock
 from mtlmon.policy.first_order.readings import names_in, set_arguments
 from mtlmon.policy.first_order.terms import (
     aggregates_of,
-    free_variables,
+    free_in,
     quantified,
     terms_of,
     variables_of,
@@ -399,7 +399,7 @@ class _Finder:
 
     def formula(self, formula: Formula, parameters: dict[str, _Slot]) -> None:
         """Take in a formula with variables."""
-        scope = {name: self.slots.new() for name in free_variables(formula)[id(formula)]}
+        scope = {name: self.slots.new() for name in free_in(formula)}
         stack = [(formula, scope | parameters)]
         while stack:
             node, scope = stack.pop()
@@ -414,7 +414,7 @@ class _Finder:
                 groups = aggregate.aggregate.by or ()
                 own = {
                     name: scope[name] if name in groups and name in scope else self.slots.new()
-                    for name in free_variables(operand)[id(operand)]
+                    for name in free_in(operand)
                 }
                 here |= {
                     name: own[name]

@@ -146,7 +146,8 @@ class PolicyFile:
         """The atoms that occur in policies and their clocks, in order of first occurrence."""
         found: dict[str, None] = {}
         for policy in self.policies:
-            found |= dict.fromkeys(policy.formula.atoms)
+            for name in policy.formula.atoms:
+                found[name] = None
             if policy.clock is not None and policy.clock.atom is not None:
                 found[policy.clock.atom] = None
         return tuple(found)
@@ -164,7 +165,8 @@ class PolicyFile:
     @property
     def predicates(self) -> dict[str, Predicate]:
         """The predicates that define atoms in `atoms_needed`, by the name of the atom."""
-        return {name: self.atoms[name] for name in self.atoms_needed if name in self.atoms}
+        needed = self.atoms_needed if self.atoms else ()
+        return {name: self.atoms[name] for name in needed if name in self.atoms}
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from mtlmon.errors import LimitError, PolicyError
 from mtlmon.policy.first_order.terms import (
     aggregates_of,
-    free_variables,
+    free_in,
     quantified,
     terms_of,
 )
@@ -159,7 +159,7 @@ def reported_variables(formula: Formula) -> tuple[Formula, tuple[str, ...]]:
     while formula.operator is ops.FORALL:
         names += quantified(formula)
         formula = formula.operands[0]
-    free = free_variables(formula)[id(formula)]
+    free = free_in(formula)
     # a variable that does not occur is not reported
     return formula, tuple(dict.fromkeys([*(name for name in names if name in free), *free]))
 
@@ -171,7 +171,7 @@ def parts_of(policy: Policy, formula: Formula) -> tuple[Formula, tuple[str, ...]
         policy: the policy.
         formula: its formula, or one with other names of atoms and lets.
     """
-    body, names = formula, free_variables(formula)[id(formula)]
+    body, names = formula, free_in(formula)
     if not policy.is_find:
         body, names = reported_variables(formula)
     return body, tuple(dict.fromkeys([*policy.key_variables, *names]))
@@ -192,7 +192,7 @@ class _Analyser:
     def has_valid_scopes(self, policy: Policy) -> bool:
         """Check the scopes of variables, and how far ahead operators look."""
         before, title = len(self.errors), title_of(policy)
-        self.check_scopes(policy.formula, free_variables(policy.formula)[id(policy.formula)], title)
+        self.check_scopes(policy.formula, free_in(policy.formula), title)
         body, reported = parts_of(policy, policy.formula)
         for finding in future_findings(body, is_closed=not reported, is_find=policy.is_find):
             self.report(finding, title)
@@ -314,7 +314,7 @@ def _remembering(binding: Binding) -> str | None:
         return None
     for node in postorder(binding.formula):
         if node.operator.is_temporal and any(part is error.formula for part in postorder(node)):
-            is_free = error.variable in free_variables(node)[id(node)]
+            is_free = error.variable in free_in(node)
             return node.operator.word if is_free else None
     return None
 

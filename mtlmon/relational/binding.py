@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mtlmon.policy.first_order.terms import (
     aggregates_of,
-    free_variables,
+    free_in,
     quantified,
     terms_of,
     variables_of,
@@ -116,7 +116,6 @@ class BindingAnalysis:
         self.mixed = mixed
         self.arithmetic = Arithmetic(lets, mixed)
         self._free: dict[int, Names] = {}
-        self._ordered: dict[int, tuple[str, ...]] = {}
         self._kept: list[Formula] = []
         self._known: dict[tuple[int, Names], _Result] = {}
         self._normal: dict[tuple[int, bool], Formula] = {}
@@ -147,23 +146,17 @@ class BindingAnalysis:
 
     def free(self, formula: Formula) -> Names:
         """The free variables of a formula."""
-        if id(formula) not in self._free:
+        found = self._free.get(id(formula))
+        if found is None:
             self._kept.append(formula)
-            found = free_variables(formula)
-            self._free |= {key: frozenset(names) for key, names in found.items()}
-            self._ordered |= found
-        return self._free[id(formula)]
-
-    def _in_order(self, formula: Formula) -> tuple[str, ...]:
-        """The free variables of a formula, in order of first occurrence."""
-        self.free(formula)
-        return self._ordered[id(formula)]
+            found = self._free[id(formula)] = frozenset(free_in(formula))
+        return found
 
     def _first(self, names: Names, formula: Formula) -> str | None:
         """The name that occurs first in a formula, or None if there are no names."""
         if not names:
             return None
-        return next((name for name in self._in_order(formula) if name in names), min(names))
+        return next((name for name in free_in(formula) if name in names), min(names))
 
     def normal(self, formula: Formula, *, negated: bool = False) -> Formula:
         """The normal form of a formula, the same object each time."""
@@ -344,7 +337,7 @@ class BindingAnalysis:
             if best is None:
                 return errors[0]
             _, chosen, found = best
-            binds = tuple(name for name in self._in_order(chosen) if name in found - bound)
+            binds = tuple(name for name in free_in(chosen) if name in found - bound)
             order.append(Step(chosen, bound, binds, self.arithmetic.is_in(chosen)))
             bound = found
             waiting = [one for one in waiting if one is not chosen]

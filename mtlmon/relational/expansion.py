@@ -12,7 +12,7 @@ from mtlmon.errors import LimitError
 from mtlmon.policy.first_order.terms import (
     Terms,
     comparison,
-    free_variables,
+    free_in,
     quantified,
     terms_of,
 )
@@ -136,7 +136,7 @@ class Expansion:
             word, number, by, is_of_rows = term.aggregate
             operand = formula.operands[number]
             own = {name: names.get(name, name) for name in by or ()}
-            for name in free_variables(operand)[id(operand)]:
+            for name in free_in(operand):
                 if name not in own:
                     own[name] = self.fresh(name)
             value = tuple(self._term(one, formula, own, operands, depth) for one in term.operands)

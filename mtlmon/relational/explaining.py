@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mtlmon.analysis.describe import distance_words
-from mtlmon.policy.first_order.terms import free_variables
+from mtlmon.policy.first_order.terms import free_in, free_variables
 from mtlmon.policy.predicates.printer import column_text
 from mtlmon.relational.analysis import warnings_of
 from mtlmon.relational.binding import BindingAnalysis, conjuncts, is_transient
@@ -125,7 +125,7 @@ def _keys(step: Step) -> list[str]:
     is_aggregate = formula.operator is ops.COMPARISON and formula.operands
     if not formula.operator.is_temporal and not is_aggregate:
         return []
-    return [name for name in free_variables(formula)[id(formula)] if name in step.bound]
+    return [name for name in free_in(formula) if name in step.bound]
 
 
 def _lists(steps: Iterable[Step]) -> list[Step]:
@@ -232,7 +232,7 @@ def _copying(formula: Formula, lets: Mapping[str, Definition]) -> list[str]:
         for part in conjuncts(body):
             names = own if is_transient(part) else others
             if part.operator is not ops.NOT and part.operator is not ops.COMPARISON:
-                names |= set(free_variables(part)[id(part)])
+                names |= set(free_in(part))
         if own and others - own and _meeting(node, free[id(node)], lets) is None:
             added = ", ".join(sorted(name.partition(" ")[0] for name in others - own))
             remarks.append(
@@ -245,8 +245,7 @@ def _copying(formula: Formula, lets: Mapping[str, Definition]) -> list[str]:
 def _meeting_words(meeting: Meeting, when: str, node: Formula) -> str:
     operand, held = meeting.window.operands[0], meeting.held
     own, others = (
-        ", ".join(name.partition(" ")[0] for name in free_variables(one)[id(one)])
-        for one in (operand, held)
+        ", ".join(name.partition(" ")[0] for name in free_in(one)) for one in (operand, held)
     )
     return (
         f"rows of {own} with their time-points, and when there were rows of {others}, {when}; they "

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from mtlmon.policy.first_order.terms import free_variables, quantified
+from mtlmon.policy.first_order.terms import free_in, quantified
 from mtlmon.relational.arithmetic import static_parts
 from mtlmon.relational.binding import Unbound, conjuncts
 from mtlmon.relational.normal import normal_form
@@ -90,7 +90,7 @@ def meeting_of(node: Formula, bound: Names, binding: BindingAnalysis) -> Meeting
     for one in others[1:]:
         joined = Formula(ops.AND, (joined, one))
     window = Formula(ops.ONCE, (joined,), node.interval, None, node.span)
-    return Meeting(window, held, tuple(comparisons), free_variables(node)[id(node)])
+    return Meeting(window, held, tuple(comparisons), free_in(node))
 
 
 def _has_spans(node: Formula, binding: BindingAnalysis) -> bool:

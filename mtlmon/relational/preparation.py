@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from mtlmon.analysis.antecedent import antecedent_of
-from mtlmon.policy.first_order.terms import free_variables, quantified, terms_of, variables_of
+from mtlmon.policy.first_order.terms import free_in, quantified, terms_of, variables_of
 from mtlmon.policy.predicates.machine_code import constant_as
 from mtlmon.relational.binding import BindingAnalysis, Unbound, conjuncts
 from mtlmon.relational.expansion import Expansion
@@ -109,7 +109,7 @@ def left_sides(analysis: Analysis) -> list[LeftSide]:
         if antecedent is None:
             continue
         left = antecedent.formula
-        own = tuple(free_variables(left)[id(left)])
+        own = tuple(free_in(left))
         is_own = antecedent.is_own and set(own) == set(names)
         as_written = antecedent_of(one.policy.formula)
         written = readable(left if as_written is None else as_written.formula)

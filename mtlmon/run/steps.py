@@ -102,12 +102,14 @@ def sole_policy(file: Formula | PolicyFile, options: RunSpec) -> tuple[str | Non
 
     if isinstance(file, Formula):
         return None, file
-    (policy, *others) = file.policies
+    if len(file.policies) > 1:
+        return None
+    (policy,) = file.policies
     has_more = bool(file.predicates or file.assumptions or policy.key or policy.clock)
     has_more = has_more or policy.has_tolerance or policy.is_first_order
     if options.output.format == "jsonl":
         has_more = has_more or bool(policy.severity or policy.text or policy.message)
-    return None if others or has_more else (policy.name, policy.formula)
+    return None if has_more else (policy.name, policy.formula)
 
 
 def for_host(options: RunSpec) -> RunSpec:

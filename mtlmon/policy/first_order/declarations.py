@@ -117,7 +117,7 @@ class FirstOrderDeclarations:
         Raises:
             FormulaError: they are not valid, or not the free variables of the formula.
         """
-        from mtlmon.policy.first_order.terms import free_variables
+        from mtlmon.policy.first_order.terms import free_in
 
         self.require_free_name(declaration)
         assert declaration.arguments is not None
@@ -138,7 +138,7 @@ class FirstOrderDeclarations:
             names[name] = start
         self.file.parameters[declaration.name] = tuple(names)
         formula = self.reader.written[declaration.name]
-        free = free_variables(formula)[id(formula)]
+        free = free_in(formula)
         for name, start in names.items():
             if name not in free:
                 message = f"let {declaration.name}: the parameter {name} is not in its formula"

@@ -126,22 +126,30 @@ def variables_of(expression: Expression) -> tuple[str, ...]:
     return tuple(names)
 
 
+def free_in(formula: Formula) -> tuple[str, ...]:
+    """Return the free variables of a formula, in order of first occurrence."""
+    if formula.known_free is None:
+        for node in postorder(formula):
+            if node.known_free is not None:
+                continue
+            names: dict[str, None] = {}
+            if isinstance(node.value, Terms):
+                for term in node.value.expressions:
+                    names |= dict.fromkeys(variables_of(term))
+            else:
+                for operand in node.operands:
+                    names |= dict.fromkeys(operand.known_free or ())
+                for bound in quantified(node):
+                    names.pop(bound, None)
+            node.keep_free(tuple(names))
+    assert formula.known_free is not None
+    return formula.known_free
+
+
 def free_variables(formula: Formula) -> dict[int, tuple[str, ...]]:
-    """Find the free variables of each subformula, in order of first occurrence.
+    """Find the free variables of each subformula, as `free_in` does.
 
     Returns:
         The names by the `id` of the subformula, valid as long as the formula exists.
     """
-    free: dict[int, tuple[str, ...]] = {}
-    for node in postorder(formula):
-        names: dict[str, None] = {}
-        if isinstance(node.value, Terms):
-            for term in node.value.expressions:
-                names |= dict.fromkeys(variables_of(term))
-        else:
-            for operand in node.operands:
-                names |= dict.fromkeys(free[id(operand)])
-            for bound in quantified(node):
-                names.pop(bound, None)
-        free[id(node)] = tuple(names)
-    return free
+    return {id(node): free_in(node) for node in postorder(formula)}

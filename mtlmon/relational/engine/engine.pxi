@@ -87,15 +87,17 @@ cdef class RelationalEngine:
             }
         self.has_closed = bool(self.closed)
         self.descriptions = [one.descriptions for one in plan.programs]
-        self.points = PointBlock(array("I", plan.atoms))
-        self.answers = AnswerBlock(array("I", [len(one) for one in plan.policies]))
-        self.atom_count = <uint32_t> len(plan.atoms)
+        # these are made anew each time
+        atoms, texts_of_atoms, policies = plan.atoms, plan.atom_texts, plan.policies
+        self.points = PointBlock(array("I", atoms))
+        self.answers = AnswerBlock(array("I", [len(one) for one in policies]))
+        self.atom_count = <uint32_t> len(atoms)
         self.state_count = <uint32_t> len(plan.states)
         self.block_count = <uint32_t> len(plan.blocks)
         self.program_count = <uint32_t> len(plan.programs)
         self.query_count = <uint32_t> len(plan.queries)
         self.group_count = <uint32_t> len(plan.groups)
-        self.policy_count = <uint32_t> len(plan.policies)
+        self.policy_count = <uint32_t> len(policies)
         self.states = <State *> allocated(self.allocations, self.state_count, sizeof(State))
         self.blocks = <StepBlock *> allocated(
             self.allocations, self.block_count, sizeof(StepBlock)
@@ -124,7 +126,7 @@ cdef class RelationalEngine:
             self.allocations, self.policy_count, sizeof(uint64_t)
         )
         for k in range(self.atom_count):
-            self.database[k].width = self.kept[k].width = plan.atoms[k]
+            self.database[k].width = self.kept[k].width = atoms[k]
             self.atoms[k] = &self.database[k]
         # constants are texts that are never forgotten
         self.constants = self.kept_texts = len(texts)
@@ -137,11 +139,11 @@ cdef class RelationalEngine:
             self.groups[k].width = plan.groups[k]
         for k in range(self.atom_count):
             self.atom_texts[k] = read_numbers(
-                self.allocations, plan.atom_texts[k], plan.atoms[k]
+                self.allocations, texts_of_atoms[k], atoms[k]
             )
         for k in range(self.policy_count):
             self.kinds[k] = read_numbers(
-                self.allocations, [CELL_KINDS[kind] for kind in plan.policies[k]], 3
+                self.allocations, [CELL_KINDS[kind] for kind in policies[k]], 3
             )
         for k in range(self.program_count):
             read_program(&self.programs[k], self.allocations, plan.programs[k])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mtlmon.policy.first_order.terms import aggregates_of, free_variables, terms_of
+from mtlmon.policy.first_order.terms import aggregates_of, free_in, terms_of
 from mtlmon.policy.predicates import kinds
 from mtlmon.policy.predicates import operators as terms
 from mtlmon.policy.predicates.expression import Expression
@@ -92,7 +92,7 @@ class Aggregates:
         bound = [name for name in groups if name in block.columns]
         inner = Block({name: place for place, name in enumerate(bound)}, len(bound))
         self._planner.conjunction(conjuncts(formula), inner, scope)
-        free = free_variables(formula)[id(formula)]
+        free = free_in(formula)
         self._steps.arrange(inner, [*bound, *(name for name in free if name not in bound)])
         kind = kinds.INTEGER
         program = 0
@@ -159,7 +159,7 @@ class Aggregates:
         ):
             return False
         operand = formula.operands[-1]
-        names = free_variables(operand)[id(operand)]
+        names = free_in(operand)
         valued: int | None = None
         kind = kinds.INTEGER
         if term.operands:

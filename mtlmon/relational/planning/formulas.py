@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mtlmon.policy.first_order.terms import free_variables, quantified, terms_of
+from mtlmon.policy.first_order.terms import free_in, quantified, terms_of
 from mtlmon.policy.predicates import operators as terms
 from mtlmon.relational.binding import conjuncts
 from mtlmon.syntax import operators as ops
@@ -60,7 +60,7 @@ def joined(operator: ops.Operator, parts: Sequence[Formula]) -> Formula:
 
 
 def exists_of(names: Iterable[str], formula: Formula, origin: Formula) -> Formula:
-    free = free_variables(formula)[id(formula)]
+    free = free_in(formula)
     own = tuple(name for name in names if name in free)
     if not own:
         return formula

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mtlmon.arrays.native import KeyTable
 from mtlmon.errors import PolicyError
-from mtlmon.policy.first_order.terms import comparison, free_variables, quantified, terms_of
+from mtlmon.policy.first_order.terms import comparison, free_in, quantified, terms_of
 from mtlmon.relational.arithmetic import static_parts
 from mtlmon.relational.binding import Unbound, conjuncts
 from mtlmon.relational.closed import closed_parts, looks_ahead_without_bound
@@ -448,7 +448,7 @@ class Planner:
             self._states.meet(meeting, block, scope, mode)
             return
         operand = node.operands[-1]
-        names = free_variables(operand)[id(operand)]
+        names = free_in(operand)
         number = self._states.state(node, operand, names, scope)
         self._steps.look_up(number, names, block, mode)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mtlmon.policy.first_order.terms import free_variables
+from mtlmon.policy.first_order.terms import free_in
 from mtlmon.relational.binding import conjuncts
 from mtlmon.relational.normal import normal_form
 from mtlmon.relational.plan import NO_QUERY, LeftPlan, SidePlan, StatePlan, StepPlan
@@ -174,7 +174,7 @@ class States:
         indexes: list[tuple[int, ...]],
     ) -> LeftPlan:
         """Plan the rows of a formula that say which slots of SINCE or UNTIL go on, or end."""
-        own = free_variables(formula)[id(formula)]
+        own = free_in(formula)
         query = self._planner.operand(formula, own)
         places = tuple(names.index(name) for name in own)
         texts = self._context.text_columns(own)
@@ -205,7 +205,7 @@ class States:
         """Add HISTORICALLY or ALWAYS, whose variables are bound."""
         operand = node.operands[0]
         negation = normal_form(operand, negated=True)
-        names = free_variables(operand)[id(operand)]
+        names = free_in(operand)
         if set(names) <= self._context.alone(negation):
             other = ops.ONCE if node.operator is ops.HISTORICALLY else ops.EVENTUALLY
             turned = Formula(other, (negation,), node.interval, None, node.span)
@@ -223,8 +223,8 @@ class States:
             block.add(StepPlan("branch", block.width, mode, blocks=(number,)))
             return
         operand, held = meeting.window.operands[0], meeting.held.operands[-1]
-        own = free_variables(operand)[id(operand)]
-        others = free_variables(held)[id(held)]
+        own = free_in(operand)
+        others = free_in(held)
         window = self.state(meeting.window, operand, own, scope, is_exact=True)
         parent = self.state(meeting.held, held, others, scope)
         assert meeting.window.interval is not None
