@@ -471,8 +471,10 @@ class FileReader(DeclaredText):
             return parse_at(cursor, self.file.unit, self.missing_parentheses)
 
         streams = self.names_of(STREAM)
-        # PERF: making the error of a comparison, with its hint, took 0.1 s for 1,000 policies
-        if not (streams or self.relations or _COMPARED.match(self.text, *place[2:])):
+        # PERF: making the error of a comparison, with its hint, took 0.1 s for 1,000 policies, and
+        # that of arguments as much; after a formula with arguments, others have them, too
+        relations = self.relations or self.file.relations
+        if not (streams or relations or _COMPARED.match(self.text, *place[2:])):
             try:
                 return parsed()
             except FormulaError:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from mtlmon.checking.outputs import Output
     from mtlmon.checking.text_streams import TextStreams
     from mtlmon.policy.predicates.time_points import When
+    from mtlmon.relational.analysis import Analysis
     from mtlmon.run.files import VerdictFile
     from mtlmon.run.host import Signals
     from mtlmon.run.judges import Judge
@@ -67,11 +68,12 @@ def check_logs(file: Formula | PolicyFile, options: RunSpec) -> Steps:
         MtlmonError: a line or row cannot be read, or the engine has reached a limit.
     """
     others: tuple[tuple[str, ...], ...] = ()
+    analysis: Analysis | None = None
     if has_variables(file):
         from mtlmon.relational.keyed import keys_of_others
         from mtlmon.run.relations import evaluable, require_no_conditions
 
-        file = evaluable(file, options)
+        file, analysis = evaluable(file, options)
         if not options.log.is_table:
             require_no_conditions(file, options)
         others = tuple(keys_of_others(file))
@@ -88,7 +90,7 @@ def check_logs(file: Formula | PolicyFile, options: RunSpec) -> Steps:
         if not options.log.is_table:
             require_no_keys(check.partitions, file, options)
         note_modes(formulas, check.modes, options)
-    return check_source(check, file, options, memory)
+    return check_source(check, file, options, memory, analysis=analysis)
 
 
 def check_source(
@@ -97,6 +99,7 @@ def check_source(
     options: RunSpec,
     memory: MemoryLimit,
     relations: RelationJudge | None = None,
+    analysis: Analysis | None = None,
 ) -> Steps:
     """Open the log, and check the policies on it; return the exit status.
 
@@ -106,6 +109,7 @@ def check_source(
         options: the options of the run.
         memory: the limit on memory.
         relations: the policies with variables, if they are read in a way of their own.
+        analysis: what is known of them before a log is read, if there are some otherwise.
     """
     start = position_of_input(options.log)
     shown = None
@@ -116,7 +120,7 @@ def check_source(
             # before atoms with arguments are declared as atoms of rows
             shown = shown_in(check, file, options, is_for_explanations=False)
         partitions = None if check is None else check.partitions
-        relations = RelationJudge(file, options, memory, start, partitions)
+        relations = RelationJudge(file, options, memory, start, partitions, analysis)
 
     def again() -> Source:
         rewind(options.log, start)

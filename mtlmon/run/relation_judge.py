@@ -91,6 +91,7 @@ class RelationJudge(Judge):
         memory: the memory limit of the run.
         start: where the log begins in standard input, if that is the log.
         others: how other policies divide the log into traces; None if there are no others.
+        analysis: what is known of the policies before a log is read; None if it is to be found.
 
     Attributes:
         names: the atoms of tables that the policies use.
@@ -111,6 +112,7 @@ class RelationJudge(Judge):
         memory: MemoryLimit,
         start: int | None,
         others: Partitions | None,
+        analysis: Analysis | None = None,
     ) -> None:
         self.file = file
         self.options = options.having(verdicts=options.judging.given_verdicts or "false")
@@ -127,7 +129,8 @@ class RelationJudge(Judge):
         self.valuations: ValuationTable | None = None
         self.engine: Engine | None = None
         self.check: Check | None = None
-        self.analysis: Analysis | None = None
+        # for tables, it is made once the types of columns are known
+        self.analysis = None if options.log.is_table else analysis
         self.rows: RelationRows | None = None
         self.waiting: WaitingAnswers | None = None
         # what a run continues from: of the log, of the check, and how much is written
@@ -156,8 +159,9 @@ class RelationJudge(Judge):
         """Return the engine, although no row may have shown the types of columns."""
         if self.engine is None:
             tables = self.tables
-            typed = (None,) if tables is None else (tables.schema, tables.looked_up)
-            self.analysis = valid_analysis(self.file, *typed)
+            if self.analysis is None:
+                typed = (None,) if tables is None else (tables.schema, tables.looked_up)
+                self.analysis = valid_analysis(self.file, *typed)
             self.engine = engine_for(self.file, self.analysis, self.options)
         return self.engine
 

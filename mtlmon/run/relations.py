@@ -73,8 +73,10 @@ STATE_PARTS = 5
 """How many parts the state of a check has."""
 
 
-def evaluable(file: PolicyFile, options: RunSpec) -> PolicyFile:
+def evaluable(file: PolicyFile, options: RunSpec) -> tuple[PolicyFile, Analysis]:
     """Return the policies with those that have variables as the engine evaluates them.
+
+    Also return what is known of these before a log is read.
 
     Args:
         file: the policies, at least one of which has variables.
@@ -92,7 +94,7 @@ def evaluable(file: PolicyFile, options: RunSpec) -> PolicyFile:
     analysis = valid_analysis(file, None)
     if options.judging.reports_vacuous:
         require_counted(analysis, plan(file, analysis, counts_triggered=True), options)
-    return file
+    return file, analysis
 
 
 def check_options(file: PolicyFile, options: RunSpec) -> None:
