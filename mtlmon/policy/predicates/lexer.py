@@ -57,6 +57,8 @@ _ROW = re.compile(rf"\.(?:{_NAME}|(?=`))")
 _COLON = re.compile(r"\s*:")
 _CALL = re.compile(r"\s*\(")
 _GLUED = re.compile(r"[\w.]+")
+# Behind one of these, a name or number goes on with no more; behind a blank, a parenthesis may come.
+_ENDS = frozenset(" \n)<>=!,+*/%[]:-")
 _QUOTED_PART = re.compile(
     r'[^"\\\x00-\x1f\x7f\ud800-\udfff]+|\\u[0-9a-fA-F]{4}|\\U[0-9a-fA-F]{8}|\\.'
 )
@@ -198,6 +200,9 @@ def _token(text: str, match: re.Match[str], end: int) -> Token:
         if keyword == "or" and (colon := _COLON.match(text, match.end(), end)):
             return Token(DEFAULT, start, colon.end(), value)
         return Token(keyword, start, match.end(), value)
+    if text[match.end() : match.end() + 1] in _ENDS:
+        kind = FUNCTION if _CALL.match(text, match.end(), end) else COLUMN
+        return Token(kind, start, match.end(), value)
     if _OFFSET_BEHIND.match(text, match.end(), end):
         return Token(COLUMN, start, match.end(), value)
     if value == "row" and (dot := _ROW.match(text, match.end(), end)):
@@ -241,7 +246,8 @@ def _dotted(text: str, start: int, dot: re.Match[str], end: int, kind: str) -> T
 
 def _number(text: str, match: re.Match[str], end: int) -> Token:
     start, written = match.start(), match.group()
-    glued = _GLUED.match(text, match.end(), end)
+    is_alone = text[match.end() : match.end() + 1] in _ENDS
+    glued = None if is_alone else _GLUED.match(text, match.end(), end)
     if glued and _LENGTH.fullmatch(written) and glued.group() in _UNITS:
         return Token(DURATION, start, glued.end(), written + glued.group())
     if glued:

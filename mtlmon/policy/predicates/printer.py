@@ -77,6 +77,7 @@ def pieces_of(expression: Expression, unit: str | None = None) -> list[str]:
     return pieces
 
 
+@lru_cache(maxsize=1000)
 def column_text(name: str) -> str:
     """Write the name of a column, in backquotes if it would otherwise be parsed differently."""
     if is_plain_column(name):
@@ -86,6 +87,8 @@ def column_text(name: str) -> str:
 
 def constant_text(value: Constant) -> str:
     """Write a constant as in expressions."""
+    if type(value) is int:
+        return str(value)
     if value is None:
         return "null"
     if isinstance(value, bool):
