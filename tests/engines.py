@@ -18,7 +18,7 @@ from tests.doors import MOST_VARIABLES, RunAnswer, TextMonitor, policy_label
 from tests.feeding import FORMS
 from tests.formulas import is_bounded
 from tests.properties import Output
-from tests.reference.folding import folded, is_flat, is_unate, looks_ahead, subformulas
+from tests.reference.folding import folded, looks_ahead, subformulas
 from tests.reference.local import LocalEvaluator
 from tests.reference.paper import PaperMonitor
 from tests.traces import (
@@ -98,16 +98,9 @@ def _program_for(formula: Formula | str, has_network: bool) -> mtlmon.Program:
 
 
 def fits_network(formula: Formula) -> bool:
-    """Whether the queue network can monitor a formula in the modes `local` and `naive`.
-
-    Flat formulas that are not unate have their values earlier from the engine of expressions.
-    """
+    """Whether the queue network can monitor a formula in the modes `local` and `naive`."""
     unknowns = sum(f.interval is not None and looks_ahead(f) for f in subformulas(folded(formula)))
-    return (
-        is_bounded(formula)
-        and unknowns <= MOST_VARIABLES
-        and (is_unate(formula) or not is_flat(formula))
-    )
+    return is_bounded(formula) and unknowns <= MOST_VARIABLES
 
 
 def programs_of(formula: Formula, mode: Mode) -> list[mtlmon.Program]:

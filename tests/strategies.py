@@ -120,6 +120,25 @@ def compounds() -> st.SearchStrategy[Formula]:
     return _applied(_BOOLEAN, st.one_of(part, _applied(_BOOLEAN, part, used)), used)
 
 
+def flat_formulas() -> st.SearchStrategy[Formula]:
+    """Boolean combinations of bounded windows over few operands, so that windows are in order."""
+    widths = st.builds(
+        lambda lower, width: Interval(lower, lower + width), st.integers(0, 3), st.integers(0, 8)
+    )
+    p, q = map(atom, "pq")
+    return st.recursive(
+        st.one_of(
+            st.builds(lambda width: make(ops.EVENTUALLY, p, interval=width), widths),
+            st.builds(lambda width: make(ops.EVENTUALLY, p, interval=width), widths),
+            st.builds(lambda width: make(ops.UNTIL, q, p, interval=width), widths),
+            st.builds(lambda width: make(ops.NEXT, p, interval=width), widths),
+            st.sampled_from([p, q, make(ops.ONCE, q, interval=Interval(1, 2))]),
+        ),
+        lambda below: _applied([ops.NOT, ops.AND, ops.OR, ops.IFF, ops.IFF], below, _widths()),
+        max_leaves=6,
+    )
+
+
 def bounded_formulas() -> st.SearchStrategy[Formula]:
     return _formulas(3, Widths(intervals(unbounded=False), step_intervals(unbounded=False)))
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mtlmon import Formula, parse
 from tests import comparison, strategies
-from tests.comparison import compare_at_moments, compare_engines
+from tests.comparison import compare_at_moments, compare_engines, compare_restored, compare_saved
 from tests.corpus import Case, check_output, load_cases
 from tests.doors import choose_engine
 from tests.engines import (
@@ -33,7 +33,8 @@ CASES = [case for case in load_cases() if fits_network(parse(case.formula))]
 ENGINES = {"network": make_with_network, "expressions": make_with_expressions}
 LONG_BLOCK = 1000
 
-_by_mode = pytest.mark.parametrize("mode", ["naive", "local"])
+MODES: tuple[Mode, ...] = ("naive", "local")
+_by_mode = pytest.mark.parametrize("mode", MODES)
 
 
 def test_both_engines_are_meant() -> None:
@@ -91,6 +92,22 @@ def test_blocks_of_a_thousand(gaps: str) -> None:
 )
 def test_formulas_of_all_operators(formula: Formula, steps: Trace, end_time: EndTime) -> None:
     compare_engines(formula, Timeline(steps, end_time))
+
+
+@settings(max_examples=300)
+@given(
+    strategies.flat_formulas(),
+    strategies.traces(maximum_length=14, advances=True),
+    strategies.end_times(),
+)
+def test_flat_formulas_with_windows_in_order(
+    formula: Formula, steps: Trace, end_time: EndTime
+) -> None:
+    """Of windows over the same operands that have begun, those that end first imply the others."""
+    compare_engines(formula, Timeline(steps, end_time))
+    for mode in MODES:
+        compare_restored(with_network(formula), steps, mode)
+        compare_saved(with_network(formula), steps, mode)
 
 
 @settings(max_examples=200)

@@ -16,11 +16,15 @@ wait for one another, noticing it can take any time, and only mode `global` does
 The network gets bounded formulas in which one operator that can wait is below another one, in
 `local` and `naive` mode, with up to `MOST_VARIABLES` of them. All variables of a formula are in one
 truth table, so a conjunction of seven rules of two operators each goes to expressions, although
-each rule alone would fit. Where no operator waits for another, placeholders make expressions
-cheaper than blocks, and a block may have as many classes as there are sets of rules. Nor does the
-network know that of two windows over the same operands, the one that ends first implies the other.
-So flat formulas with operators in both polarities, as `(EVENTUALLY[0,5] p) EQUIV q`, go to
-expressions.
+each rule alone would fit.
+
+Where no operator waits for another, placeholders make expressions cheaper than blocks as long as
+time-points wait for a conjunction or for a disjunction, as in `p IMPLIES EVENTUALLY[0,5] q`, and
+for any number of such rules. Other functions of several operators go to the network, though not
+more than `_MOST_FLAT`, as a block may have as many classes as there are sets of rules. There,
+too, both engines know the value of a time-point at the same event, even if it has an operator in
+both polarities: the network relies on it that of open windows over the same operands, those that
+end first imply the others.
 
 The choice depends only on the formula and the mode, and neither on the rate nor on anything that
 the log shows later. For the network may miss equivalences that follow from relations between its
@@ -69,6 +73,15 @@ _TRUE_OPERAND = 1
 _AS_IT_IS, _NEGATED = 1, 2
 _BOTH = _AS_IT_IS | _NEGATED
 _OPPOSITE = (0, _NEGATED, _AS_IT_IS, _BOTH)
+
+# Where no operator waits for another and none is used in both ways, the network takes formulas with
+# so many operators.
+_LEAST_FLAT, _MOST_FLAT = 4, 10
+
+# What an operand can be at a time-point: a conjunction, a disjunction, or with both bits one of two
+# constants and one literal.
+_CONJUNCTION, _DISJUNCTION = 1, 2
+_LITERAL = _CONJUNCTION | _DISJUNCTION
 
 # Subformulas that are larger are not named in a reason.
 _NAMED_SIZE = 40
@@ -126,21 +139,24 @@ def choose_engine(
         return EngineChoice("expressions", "its future is unbounded")
     uses = _uses(rows, root)
     count, is_nested = _variables(rows, uses)
+    mixed = _mixed_family(rows, uses)
     if not is_nested:
-        # PERF: the obligations then occur in pending time-points only. At irregular times of one
-        # event each, expressions took 57 ns an event where the network took 77 (EVENTUALLY[0,500]
-        # p), 97 where it took 108 (ALWAYS[0,400] (p IMPLIES ONCE[0,700] q)), and 115 where it took
-        # 118 ((EVENTUALLY[0,3000] p) AND EVENTUALLY[0,1000] q). With 30 events to a time-stamp, the
-        # network was faster in the second case (43 against 66), and slower in the first (20, 17).
-        return EngineChoice("expressions", "none of its operators waits for another")
+        # PERF: at irregular times of one event each, expressions took 57 ns an event where the
+        # network took 77 (EVENTUALLY[0,500] p), and 115 where it took 118 ((EVENTUALLY[0,3000] p)
+        # AND EVENTUALLY[0,1000] q). Of random functions of two operators, a quarter took up to a
+        # third less time with expressions; with three, a half took more, up to 7.5 us instead of
+        # 0.1. With six and eight, expressions took up to 150 us, and the network 0.3; with twelve
+        # and 30 events to a time-stamp, it took 5.
+        least, most = (2, MOST_VARIABLES) if mixed else (_LEAST_FLAT, _MOST_FLAT)
+        if not least <= count <= most or _is_plain(rows, root):
+            return EngineChoice("expressions", "none of its operators waits for another")
     operators = f"{count:,} operators that can wait"
     if count > MOST_VARIABLES:
         return EngineChoice(
             "expressions", f"it has {operators}, and the network takes {MOST_VARIABLES:,}"
         )
     reason = f"its future is bounded, and it has {operators}"
-    mixed = _mixed_family(rows, uses)
-    if mixed:
+    if mixed and is_nested:
         name = None if atoms is None else _family_text(rows, mixed, atoms)
         subject = name or "an operator that looks ahead"
         reason += (
@@ -247,6 +263,33 @@ def _variables(rows: Sequence[_Row], uses: list[int]) -> tuple[int, bool]:
             count += 1
             is_nested |= waits
     return count, is_nested
+
+
+def _is_plain(rows: Sequence[_Row], root: int) -> bool:
+    """Whether each time-point waits for a conjunction, or for a disjunction, of operators that look
+    ahead; none of them waits for another."""
+    forms = [0] * len(rows)
+    # the only operator that it can wait for; 0 if it can wait for none, and -1 if for several
+    only = [0] * len(rows)
+    for number, (operation, left, right, *_) in enumerate(rows):
+        if operation in _FUTURE:
+            forms[number] = _LITERAL
+            only[number] = number
+        elif operation == _AND:
+            waiting = [operand for operand in (left, right) if only[operand >> 1]]
+            if not waiting:
+                continue
+            numbers = {only[operand >> 1] for operand in waiting}
+            only[number] = numbers.pop() if len(numbers) == 1 else -1
+            form = _LITERAL if len(waiting) == 1 else _CONJUNCTION
+            for operand in waiting:
+                form &= _opposite_form(forms[operand >> 1]) if operand & 1 else forms[operand >> 1]
+            forms[number] = form if only[number] < 0 else _LITERAL
+    return not only[root >> 1] or forms[root >> 1] != 0
+
+
+def _opposite_form(form: int) -> int:
+    return form >> 1 | (form & 1) << 1
 
 
 def _family_text(rows: Sequence[_Row], members: list[int], atoms: Sequence[str]) -> str | None:

@@ -77,11 +77,31 @@ def test_the_network_takes(text: str, reason: str) -> None:
         "NEXT p",
         "p UNTIL[0,5] ONCE q",
         "(EVENTUALLY[0,5] p) OR (q AND EVENTUALLY[0,6] p) OR NEXT q",
-        "(EVENTUALLY[0,5] p) EQUIV NEXT q",
+        "(EVENTUALLY[0,5] p) EQUIV q",
+        "((EVENTUALLY[0,5] p) EQUIV q) AND (r IMPLIES NEXT q) AND NOT EVENTUALLY[1,6] p",
+        "(EVENTUALLY[0,5] p) AND ((NEXT p) OR NEXT q)",
+        conjunction([f"p{i} IMPLIES EVENTUALLY[0,{i}] q{i}" for i in range(1, 9)]),
+        conjunction([f"(NEXT p{i}) OR EVENTUALLY[0,{i}] q{i}" for i in range(6)]),
     ],
 )
 def test_expressions_take_what_is_not_nested(text: str) -> None:
     assert choice_of(text) == ("expressions", FLAT)
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("(EVENTUALLY[0,5] p) EQUIV NEXT q", 2),
+        ("((NEXT p) OR EVENTUALLY[0,5] q) AND NOT EVENTUALLY[0,6] q", 3),
+        ("((NEXT p) OR NEXT q) AND ((EVENTUALLY[0,5] p) OR EVENTUALLY[2,5] q)", 4),
+        (conjunction([f"(NEXT p{i}) OR EVENTUALLY[0,{i}] q{i}" for i in range(5)]), 10),
+        (conjunction([f"(NEXT p{i}) EQUIV EVENTUALLY[0,{i}] q{i}" for i in range(6)]), 12),
+    ],
+)
+def test_the_network_takes_functions_of_several_operators(text: str, count: int) -> None:
+    """Values are then known as early as in mode `global`, so nothing is said of that."""
+    reason = f"its future is bounded, and it has {count} operators that can wait"
+    assert choice_of(text) == ("network", reason)
 
 
 @pytest.mark.parametrize(
@@ -282,6 +302,23 @@ def nests_by_paths(program: Program) -> bool:
     )
 
 
+def is_junction(program: Program, operand: int, is_disjunction: bool) -> bool:
+    """Whether at each time-point, an operand is a constant or a junction of operators that look
+    ahead, negated or not."""
+    waiting = [below for below in operands(program, operand >> 1) if looking_ahead(program, below)]
+    if len(looking_ahead(program, operand)) <= 1:
+        return True
+    if len(waiting) == 2 and bool(operand & 1) is not is_disjunction:
+        return False
+    return all(is_junction(program, below ^ operand & 1, is_disjunction) for below in waiting)
+
+
+def looking_ahead(program: Program, operand: int) -> set[int]:
+    """The rows below an operand that look ahead."""
+    below = {number for number, _ in paths(program, operand, False)}
+    return {number for number in below if operation_of(program, number) in ("NEXT", "UNTIL")}
+
+
 def agrees_with_paths(formula: Formula) -> EngineChoice:
     program = compile_formula(formula)
     chosen = choice_for(program)
@@ -290,7 +327,10 @@ def agrees_with_paths(formula: Formula) -> EngineChoice:
         return chosen
     mixed, variables = mixed_by_paths(program), variables_by_paths(program)
     if not nests_by_paths(program):
-        assert chosen == ("expressions", FLAT)
+        fits = 2 <= len(variables) <= choice.MOST_VARIABLES if mixed else 4 <= len(variables) <= 10
+        is_plain = any(is_junction(program, program.root, kind) for kind in (False, True))
+        assert (chosen.name == "network") is (fits and not is_plain)
+        assert chosen.reason == FLAT or (chosen.name == "network" and MIXED not in chosen.reason)
         return chosen
     assert f"{len(variables)} operators that" in chosen.reason
     assert (chosen.name == "network") is (len(variables) <= choice.MOST_VARIABLES)
@@ -357,6 +397,23 @@ def test_agreement_with_paths_of_many_formulas(monkeypatch: pytest.MonkeyPatch) 
     assert sum(map(is_named, answers)) > 100
     assert sum(reason.endswith("the network takes 6") for reason in reasons) > 20
     assert sum(answer.name == "network" for answer in answers) > 200
+
+
+def test_agreement_with_paths_of_flat_formulas() -> None:
+    generator = random.Random(5)
+    answers = [agrees_with_paths(flat_formula(generator, size % 13 + 1)) for size in range(300)]
+    assert 100 < sum(answer.name == "network" for answer in answers) < 250
+
+
+def flat_formula(generator: random.Random, size: int) -> Formula:
+    """So many operators that look ahead, and none of them waits for another."""
+    if size == 1:
+        operator = generator.choice([ops.NEXT, ops.EVENTUALLY, ops.ALWAYS, ops.ONCE])
+        operand = atom(generator.choice("pqrstu"))
+        return make(operator, operand, interval=Interval(0, generator.randint(1, 5)))
+    operator = generator.choice([ops.AND, ops.AND, ops.AND, ops.OR, ops.OR, ops.IFF])
+    left = generator.randint(1, size - 1)
+    return make(operator, flat_formula(generator, left), flat_formula(generator, size - left))
 
 
 def random_formula(generator: random.Random, depth: int) -> Formula:

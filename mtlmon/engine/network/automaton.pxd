@@ -13,11 +13,12 @@ cdef enum:
     OUTCOME_CLASS = 2
     MOST_CLASSES = 32       # of a state
     # What happens to a closed block, with a variable in the bits above: it is decided, what the
-    # operator's operands do no longer matters, or equal classes are to be merged.
+    # operator's operands do no longer matters, or its window begins. Behind the codes of all
+    # variables is that of equal classes that are to be merged.
     CLOSED_FALSE = 0
     CLOSED_TRUE = 1
     CLOSED_SILENCE = 2
-    CLOSED_MERGE = 3
+    CLOSED_BEGIN = 3
     CLOSED_BITS = 2
 
 

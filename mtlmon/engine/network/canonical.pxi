@@ -344,6 +344,9 @@ cdef bint read_network(
         if engine.operators[k].operation == OP_UNTIL and has_sets(&engine.operators[k]):
             # Windows that are over have no candidate left, or their anchors would be decided.
             until_time(network, &engine.operators[k], k)
+        elif engine.operators[k].operation == OP_UNTIL and engine.plan.beginners:
+            while has_begun(network, &engine.operators[k], network.queues[k].settled):
+                network.queues[k].settled += 1
     engine._tidy(engine.words, network)
     return True
 

@@ -134,6 +134,23 @@ cdef inline void set_variable(
             target[i] = target[i | step] = word
 
 
+cdef inline void let_imply(
+    uint64_t *function, uint32_t variable, uint64_t others, bint is_implied, uint32_t words
+) noexcept nogil:
+    """Replace a variable by the disjunction of itself and others; or by that of the others."""
+    cdef uint64_t high[MOST_FUNCTION_WORDS]
+    cdef uint64_t image
+    cdef uint32_t w, other
+    set_variable(high, function, variable, True, words)
+    set_variable(function, function, variable, False, words)
+    for w in range(words):
+        image = variable_word(variable, w) if is_implied else 0
+        for other in range(MOST_VARIABLES):
+            if others >> other & 1:
+                image |= variable_word(other, w)
+        function[w] = (high[w] & image) | (function[w] & ~image)
+
+
 cdef inline uint64_t support(
     const uint64_t *function, uint64_t candidates, uint32_t words
 ) noexcept nogil:

@@ -120,6 +120,14 @@ cdef class QueueNetwork:
     cdef void _update_present(
         self, uint32_t words, uint64_t *present, bint is_new
     ) noexcept nogil
+    cdef void _order(self, uint32_t words, uint64_t *function, uint64_t begun) noexcept nogil
+    cdef int _begin_windows(
+        self, uint32_t words, Network *network, History *history
+    ) except -1 nogil
+    cdef int _order_block(
+        self, uint32_t words, Network *network, History *history, int64_t position,
+        uint32_t variable
+    ) except -1 nogil
     cdef int _reach_next(
         self, uint32_t words, Network *network, History *history, uint64_t time_stamp
     ) except -1 nogil

@@ -217,6 +217,14 @@ cdef class QueueNetwork:
                     position += 1
             if position < network.count:
                 change = min(change, window_end(network, temporal, position) + 1)
+            if self.plan.beginners >> temporal.variable & 1:
+                position = max(network.queues[k].settled, network.first)
+                while position < network.count - network.is_open and (
+                    network.blocks[position].unknown & self.plan.begun[temporal.variable] == 0
+                ):
+                    position += 1
+                if position < network.count:
+                    change = min(change, network.blocks[position].time_stamp + temporal.lower)
         return max(change, state.clock + 1)
 
     cdef size_t held_bytes(self) noexcept nogil:
@@ -271,6 +279,7 @@ cdef class QueueNetwork:
             substitute_functions(
                 classes + <size_t> i * words, self.plan.futures, self.images, words
             )
+            self._order(words, classes + <size_t> i * words, self.plan.begun_at_once)
             outcomes[i] = add_class(classes, &kept, classes + <size_t> i * words, words)
             step.keeps_classes &= outcomes[i] == OUTCOME_CLASS + i
         step.own = add_class(classes, &kept, self.own, words)
@@ -659,6 +668,7 @@ cdef class QueueNetwork:
         cdef uint32_t kept = 0
         cdef uint32_t variable = code >> CLOSED_BITS
         cdef uint32_t kind = code & ((1 << CLOSED_BITS) - 1)
+        cdef uint32_t merge = self.variable_count << CLOSED_BITS
         cdef uint32_t i, j, slot
         cdef const BlockState *before
         cdef const BlockState *after
@@ -680,7 +690,7 @@ cdef class QueueNetwork:
         if kind == CLOSED_SILENCE:
             temporal = &self.waiting[variable]
             self._say_nothing(words, self.trial.items, temporal)
-        elif kind <= CLOSED_TRUE:
+        elif kind <= CLOSED_TRUE and code != merge:
             for slot in range(self.slots):
                 if self.plan.slot_variables[slot] >> variable & 1:
                     function = self.trial.items + self.plan.slot_starts[slot]
@@ -692,10 +702,12 @@ cdef class QueueNetwork:
         step.has_twins = False
         for i in range(class_count):
             function = classes + <size_t> i * words
-            if kind == CLOSED_MERGE:
+            if code == merge:
                 outcomes[i] = add_class(classes, &kept, function, words)
             else:
-                if kind <= CLOSED_TRUE:
+                if kind == CLOSED_BEGIN:
+                    self._order(words, function, self.plan.begun[variable])
+                elif kind <= CLOSED_TRUE:
                     set_variable(function, function, variable, kind == CLOSED_TRUE, words)
                 if is_false(function, words):
                     outcomes[i] = OUTCOME_FALSE
@@ -718,7 +730,7 @@ cdef class QueueNetwork:
         after = &self.closed.states[step.target]
         step.lost = before.unknown & ~after.unknown
         step.left_known = step.right_known = 0
-        if kind <= CLOSED_TRUE:
+        if kind <= CLOSED_TRUE and code != merge:
             step.left_known = (
                 (after.left_true | after.left_false) & ~(before.left_true | before.left_false)
             )
@@ -813,6 +825,8 @@ cdef class QueueNetwork:
                 until_time(network, temporal, temporal.number)
             else:
                 leading_time(network, temporal, temporal.number)
+        if self.plan.beginners:
+            self._begin_windows(words, network, history)
         if self.nexts and network.count > network.first:
             futures = self.nexts & network.blocks[network.count - 1].unknown
             while futures:
@@ -1152,6 +1166,7 @@ cdef class QueueNetwork:
         left_mask = -<uint64_t> (self.program.root & 1)
         for w in range(words):
             self.own[w] = value[w] ^ left_mask
+        self._order(words, self.own, self.plan.begun_at_once)
 
     cdef void _update_present(
         self, uint32_t words, uint64_t *present, bint is_new
@@ -1195,6 +1210,88 @@ cdef class QueueNetwork:
                     right[w] = right[w] & left_word | right_word
                 left[w] &= left_word
 
+    cdef void _order(self, uint32_t words, uint64_t *function, uint64_t begun) noexcept nogil:
+        """Write a function in the form that it has if windows that have begun imply those of the
+        same operands that end later.
+
+        Functions with the same values wherever that holds become equal, and constant if they are.
+        """
+        cdef uint64_t probe[MOST_FUNCTION_WORDS]
+        cdef uint64_t bit, later, earlier, others
+        cdef uint64_t present
+        cdef uint32_t variable, i, k
+        if begun == 0:
+            return
+        present = support(function, begun, words)
+        for i in range(self.plan.ranked_count):
+            variable = self.plan.ranked[i]
+            bit = <uint64_t> 1 << variable
+            others = self.plan.families[variable] & present & ~bit
+            if not present & bit or not others:
+                continue
+            earlier = self.plan.ends_before[variable] & others
+            later = self.plan.ends_with[variable] & others
+            if later == 0:
+                # Where it differs from its neighbours, all later ones are true, and all earlier
+                # ones are false.
+                copy_function(probe, function, words)
+                for k in range(self.variable_count):
+                    if others >> k & 1:
+                        set_variable(probe, probe, k, not earlier >> k & 1, words)
+                if depends_on(probe, variable, words):
+                    continue
+                later = self.plan.nearest(variable, others & ~earlier)
+            if later:
+                let_imply(function, variable, later & (0 - later), False, words)
+            else:
+                set_variable(function, function, variable, True, words)
+            present &= ~bit
+        for i in range(self.plan.ranked_count):
+            variable = self.plan.ranked[i]
+            others = self.plan.ends_before[variable] & present
+            if present >> variable & 1 and others:
+                let_imply(function, variable, others, True, words)
+
+    cdef int _begin_windows(
+        self, uint32_t words, Network *network, History *history
+    ) except -1 nogil:
+        """Let blocks know whose windows have begun."""
+        cdef uint64_t beginners = self.plan.beginners
+        cdef uint32_t variable
+        cdef const Operator *temporal
+        cdef Queue *queue
+        while beginners:
+            variable = lowest_bit(beginners)
+            beginners &= beginners - 1
+            temporal = &self.waiting[variable]
+            queue = &network.queues[temporal.number]
+            queue.settled = max(queue.settled, network.first)
+            while has_begun(network, temporal, queue.settled):
+                if network.blocks[queue.settled].unknown & self.plan.begun[variable]:
+                    self._order_block(words, network, history, queue.settled, variable)
+                queue.settled += 1
+        return 0
+
+    cdef int _order_block(
+        self, uint32_t words, Network *network, History *history, int64_t position,
+        uint32_t variable
+    ) except -1 nogil:
+        """Let a closed block know that the window of an operator has begun."""
+        cdef uint32_t number
+        if network.blocks[position].state != NO_STATE and self._follow_closed(
+            words, network, history, position, variable << CLOSED_BITS | CLOSED_BEGIN
+        ):
+            return 0
+        number = network.blocks[position].first_class
+        while number != NONE:
+            self._order(
+                words, network.class_functions + <size_t> number * words,
+                self.plan.begun[variable]
+            )
+            number = network.classes[number].following
+        self._review(words, network, history, position)
+        return self._recount(words, network, position)
+
     cdef int _reach_next(
         self, uint32_t words, Network *network, History *history, uint64_t time_stamp
     ) except -1 nogil:
@@ -1227,12 +1324,12 @@ cdef class QueueNetwork:
         """Let the classes of an open block take the new time-point into account."""
         cdef TimeBlock *block = &network.blocks[network.count - 1]
         cdef uint32_t number = block.first_class
+        cdef uint64_t *function
         cdef bint is_changed = False
         while number != NONE:
-            is_changed |= substitute_functions(
-                network.class_functions + <size_t> number * words, self.plan.futures,
-                self.images, words
-            )
+            function = network.class_functions + <size_t> number * words
+            is_changed |= substitute_functions(function, self.plan.futures, self.images, words)
+            self._order(words, function, self.plan.begun_at_once)
             number = network.classes[number].following
         if is_changed:
             self._review(words, network, history, network.count - 1)
@@ -1556,7 +1653,7 @@ cdef class QueueNetwork:
             block = &network.blocks[network.dirty[i]]
             block.is_dirty = False
             if block.state != NO_STATE and self._follow_closed(
-                words, network, history, network.dirty[i], CLOSED_MERGE
+                words, network, history, network.dirty[i], self.variable_count << CLOSED_BITS
             ):
                 continue
             number = block.first_class

@@ -48,7 +48,8 @@ cdef struct Queue:
     # the first block whose window time has not closed; and without sets, the first that can be
     # undecided
     int64_t open
-    # UNTIL: no block below it needs to tell what the operands do in it;
+    # UNTIL: no block below it needs to tell what the operands do in it; and without sets, the first
+    # block whose window has not begun;
     # SINCE: what the operands do in the blocks below is known, and kept as spans
     int64_t settled
     # where searches for the ends of intervals found their last block: in the order of witnesses and
@@ -133,8 +134,22 @@ cdef class NetworkPlan:
     cdef uint32_t slot_words[2 * MOST_VARIABLES]
     cdef uint64_t slot_variables[2 * MOST_VARIABLES]
     cdef size_t block_words         # of all functions of a block
+    # In a flat formula, UNTILs that differ in their intervals only, in the order in which their
+    # windows end, the latest first
+    cdef uint32_t ranked[MOST_VARIABLES]
+    cdef uint32_t ranked_count
+    # of each of these: all with its operands; those before whose end it does not end, and of these,
+    # those that end at the same time
+    cdef uint64_t families[MOST_VARIABLES]
+    cdef uint64_t ends_before[MOST_VARIABLES]
+    cdef uint64_t ends_with[MOST_VARIABLES]
+    cdef uint64_t begun_at_once     # whose windows begin with their block, if there are several
+    cdef uint64_t beginners         # those whose windows begin later, when others have begun
+    cdef uint64_t begun[MOST_VARIABLES]     # of each of these: itself and those others
 
     cdef uint32_t _new_slot(self, uint32_t variable) noexcept
+    cdef int _rank(self) except -1
+    cdef uint64_t nearest(self, uint32_t variable, uint64_t later) noexcept nogil
 
 
 cdef Network *new_network(NetworkPlan plan) except NULL

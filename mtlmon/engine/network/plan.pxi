@@ -79,6 +79,54 @@ cdef class NetworkPlan:
                     self.past[self.past_count] = number
                     self.past_count += 1
         self.words = words_of(self.variable_count)
+        if self.slots == 0:
+            self._rank()
+
+    cdef int _rank(self) except -1:
+        """Find the UNTILs of a flat formula that differ in their intervals only."""
+        cdef const Operator *one
+        cdef const Operator *other
+        cdef uint32_t i, k
+        cdef uint64_t bit, other_bit
+        by_end = sorted(
+            (self.of_variable[i].upper, i) for i in range(self.variable_count)
+            if self.of_variable[i].operation == OP_UNTIL
+        )
+        for _, i in reversed(by_end):
+            one = &self.of_variable[i]
+            bit = <uint64_t> 1 << i
+            for upper, k in by_end:
+                other = &self.of_variable[k]
+                if i == k or one.left != other.left or one.right != other.right:
+                    continue
+                other_bit = <uint64_t> 1 << k
+                self.families[i] |= bit | other_bit
+                if (upper, k) < (one.upper, i):
+                    self.ends_before[i] |= other_bit
+                    if upper == one.upper:
+                        self.ends_with[i] |= other_bit
+                if other.lower <= one.lower:
+                    self.begun[i] |= bit | other_bit
+            if self.families[i]:
+                self.ranked[self.ranked_count] = i
+                self.ranked_count += 1
+            if self.begun[i]:
+                if one.lower == 0:
+                    self.begun_at_once |= bit
+                else:
+                    self.beginners |= bit
+        return 0
+
+    cdef uint64_t nearest(self, uint32_t variable, uint64_t later) noexcept nogil:
+        """Of some that end later, the one that ends first, as a set; empty if there is none."""
+        cdef uint64_t found = 0
+        cdef uint32_t i
+        for i in range(self.ranked_count):
+            if self.ranked[i] == variable:
+                return found
+            if later >> self.ranked[i] & 1:
+                found = <uint64_t> 1 << self.ranked[i]
+        return found
 
     cdef uint32_t _new_slot(self, uint32_t variable) noexcept:
         """Place a function of a block, an operand of the operator with this variable.

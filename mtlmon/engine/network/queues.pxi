@@ -375,6 +375,15 @@ cdef inline void leading_time(
         queue.open += 1
 
 
+cdef inline bint has_begun(
+    const Network *network, const Operator *temporal, int64_t position
+) noexcept nogil:
+    """Whether the window of a block has begun; False if there is no such block."""
+    return position < network.count and (
+        network.blocks[position].time_stamp + temporal.lower <= network.now
+    )
+
+
 # ---- SINCE -------------------------------------------------------------------------------------
 
 
