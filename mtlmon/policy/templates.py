@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 from mtlmon.errors import PolicyError
 from mtlmon.policy.predicates import operators as ops
-from mtlmon.policy.predicates.expression import Expression
+from mtlmon.policy.predicates.expression import Expression, Offset
 from mtlmon.policy.predicates.printer import column_text
 from mtlmon.policy.predicates.time_points import MEMORY
 from mtlmon.syntax.interval import MAXIMUM_BOUND
@@ -39,8 +39,8 @@ class Lifetime(NamedTuple):
         end_keys: the key of the instance that ends; () if all of the trace end.
         age: how long after its first row an instance ends, in units of time; 0 for never.
         silence: how long after its last row an instance ends; 0 for never.
-        own_end: which of its own rows end an instance, by what streams of it have there; None if
-            none do.
+        own_end: which of its own rows and ticks end an instance, by what streams of it have there;
+            None if none do.
     """
 
     keys: tuple[Expression, ...]
@@ -120,12 +120,17 @@ def lifetime_of(
     # The instance that ends has these values.
     parts = [_replaced(one, found) for one in rest]
     end_keys = tuple(found[name] for name in own) if found else ()
-    return Lifetime(keys, start, True, _joined(ops.AND, parts), end_keys, age, silence, own_end)
+    return Lifetime(keys, start, True, joined(ops.AND, parts), end_keys, age, silence, own_end)
 
 
-def with_keys(expression: Expression, per: Per) -> Expression:
-    """Replace the parameters of instances by the expressions whose values they are."""
-    return _replaced(expression, dict(zip(_names(per), keys_of(per), strict=True)))
+def with_keys(expression: Expression, per: Per, *, is_at_ticks: bool) -> Expression:
+    """Replace the parameters of instances by what has their values at rows, or at ticks, too."""
+    keys = dict(zip(_names(per), keys_of(per), strict=True))
+    if is_at_ticks:
+        keys = {
+            name: Expression(ops.HOLD, (key,), Offset(0), key.span) for name, key in keys.items()
+        }
+    return _replaced(expression, keys)
 
 
 def _split_by_streams(
@@ -145,12 +150,12 @@ def _split_by_streams(
         if is_own:
             for node in postorder(condition):
                 if node.operator in MEMORY:
-                    message = "until reads streams of the instance at the row that ends it"
+                    message = "until reads streams of the instance at the row or tick that ends it"
                     hint = f"declare a stream with the same clauses: stream NAME = {node}"
                     raise TemplateError(node, message, hint)
         parts[0 if is_own else 1].append(condition)
     own, rest = parts
-    return _joined(ops.OR, own), _joined(ops.OR, rest)
+    return joined(ops.OR, own), joined(ops.OR, rest)
 
 
 def _without_times(end: Expression, times: dict[Operator, int]) -> Expression | None:
@@ -186,7 +191,7 @@ def _without_times(end: Expression, times: dict[Operator, int]) -> Expression | 
         if length <= MAXIMUM_BOUND:
             # otherwise, no time is so late
             times[used.operator] = min(length, times[used.operator] or length)
-    return _joined(ops.OR, others)
+    return joined(ops.OR, others)
 
 
 def condition_of(per: Per, on: Expression | None) -> Expression | None:
@@ -218,7 +223,7 @@ def condition_of(per: Per, on: Expression | None) -> Expression | None:
             shown = name or "id"
             hint = f"write per {key} as {shown} on {key} = {shown} and ..."
             raise TemplateError(on, f"{message} yet", hint)
-    return _joined(ops.AND, rest)
+    return joined(ops.AND, rest)
 
 
 def require_readable(
@@ -357,7 +362,8 @@ def _names(per: Per) -> list[str]:
     return [f"the value of {key}" if name is None else name for key, name in per]
 
 
-def _joined(operator: Operator, parts: list[Expression]) -> Expression | None:
+def joined(operator: Operator, parts: list[Expression]) -> Expression | None:
+    """Join conditions by an operator; None if there are none."""
     found = None
     for part in parts:
         found = part if found is None else Expression(operator, (found, part), None, part.span)

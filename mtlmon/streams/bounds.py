@@ -415,6 +415,8 @@ def kept_instances(
         rows = [load.rows(length) or 0 for length in nows.delays]
         total += 24 * (2 * max(rows, default=0) + points) + 4 * (room + traces)
         total += 2 * points * _POINT_BYTES
+    if family.ticks_of_ends is not None:
+        total += 32 * (own.traces + _LEAST_KEYS)
     for ticks in family.own_ticks:
         if ticks.due is not None:
             total += kept_ticks(ticks.due, own, unit, most_ticks).total or 0

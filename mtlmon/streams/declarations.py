@@ -29,6 +29,7 @@ from mtlmon.policy.templates import (
     TemplateError,
     condition_of,
     error_of,
+    joined,
     keys_of,
     lifetime_of,
     require_readable,
@@ -39,7 +40,7 @@ from mtlmon.streams.dependencies import Need
 from mtlmon.streams.kernels import extent_of
 from mtlmon.streams.nulls import may_be_null
 from mtlmon.syntax.report import formula_error
-from mtlmon.syntax.traversal import postorder
+from mtlmon.syntax.traversal import operands_of_nested, postorder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -56,7 +57,7 @@ if TYPE_CHECKING:
 
 # What stands for an expression.
 NAMED = {ops.STREAM, ops.ATOM, ops.LET}
-_EXAMPLE = "last[0,1m](x)"
+EXAMPLE = "last[0,1m](x)"
 # What has the same value in an instance wherever its windows have the same: all but these.
 _NOT_OF_NOW = {*NAMED, *OF_INSTANCES, *ops.COLUMNS, *ops.OFFSETS.values(), *ops.LOOK_UPS}
 
@@ -180,11 +181,11 @@ class Declarations:
                 parts = [(part, name.period) for part in self.parts(name.name)]
                 parts += [(part, ROWS) for part in self.parts_of_lifetime(name.name)]
                 ending = self._ending_of(name)
-                parts += self._parts_at_ends(name)
                 # where the instances have their place, these have theirs
                 found[name] = [
                     need for part in parts for need in self.names(*part) if need.name not in ending
                 ]
+                found[name] += self._needs_at_ends(name)
                 open_names += [need.name for need in found[name]]
         for name in found:
             if name in self._ending_of(name):
@@ -203,18 +204,18 @@ class Declarations:
             return []
         return self.ending(self.frame_of(self.lifetime(stream), ROWS))
 
-    def _parts_at_ends(self, name: Name) -> list[tuple[Predicate, int]]:
-        """What says by values of instances where these end, with its time-points."""
+    def _needs_at_ends(self, name: Name) -> list[Need[Name]]:
+        """What is needed to say by values of its instances where those of a stream end."""
         stream = self.streams.get(name.name)
         if stream is None or not stream.per:
             return []
-        lifetime = self.lifetime(stream)
-        if lifetime.own_end is None:
-            return []
-        frame = self.frame_of(lifetime, ROWS)
-        found = [stream.value.with_expression(lifetime.own_end)]
-        found += [part for member in self.ending(frame) for part in self.parts(member.name)]
-        return [(part, frame) for part in found]
+        found: list[Need[Name]] = []
+        for frame, end in self.own_ends(self.lifetime(stream)).items():
+            members = self.ending_by(frame, end)
+            parts = [end, *(part for member in members for part in self.parts(member.name))]
+            needs = [need for part in parts for need in self.names(part, frame)]
+            found += [need for need in needs if need.name not in members]
+        return found
 
     def _require_readable(self, name: Name) -> None:
         """Require that the expressions of a stream or definition say which instances they read."""
@@ -265,11 +266,44 @@ class Declarations:
             PolicyError: one of them does not have values at these rows.
         """
         lifetime, period = self.lifetime_and_period(frame)
+        end = self.own_ends(lifetime).get(frame) if period == ROWS else None
+        return [] if end is None else self.ending_by(frame, end)
+
+    def own_ends(self, lifetime: Lifetime) -> dict[int, Predicate]:
+        """What ends instances by values of their own streams, by the time-points of these.
+
+        Raises:
+            PolicyError: these are ticks of several periods.
+        """
+        found: dict[int, Predicate] = {}
+        if lifetime.own_end is None:
+            return found
+        origin = self.stream_of(self.frame_of(lifetime, ROWS)).value
+        for condition in operands_of_nested(lifetime.own_end, ops.OR):
+            node = next(
+                one
+                for one in postorder(condition)
+                if one.operator is ops.STREAM and self.streams[one.name].per
+            )
+            frame = self.frame_of(lifetime, self.streams[node.name].period)
+            parts = [found[frame].expression] if frame in found else []
+            either = joined(ops.OR, [*parts, condition])
+            assert either is not None
+            found[frame] = origin.with_expression(either)
+            if sum(self.period_of(one) > ROWS for one in found) > 1:
+                message = f"until reads ticks of several periods, those of {node.name} among them"
+                hint = "streams that end instances at ticks have the same clause every"
+                raise error_at(origin, node, message, hint)
+        return found
+
+    def ending_by(self, frame: int, end: Predicate) -> list[Name]:
+        """The streams with some time-points of instances that a condition reads.
+
+        Raises:
+            PolicyError: one of them does not have values at these time-points.
+        """
         found: dict[Name, None] = {}
-        if lifetime.own_end is None or period != ROWS:
-            return []
-        stream = self.stream_of(frame)
-        open_parts = [stream.value.with_expression(lifetime.own_end)]
+        open_parts = [end]
         while open_parts:
             part = open_parts.pop()
             for node in postorder(part.expression):
@@ -277,9 +311,10 @@ class Declarations:
                     continue
                 name = Name(node.name, self.frame(node.name))
                 if name.period != frame:
-                    message = f"until needs {node.name}, which is not of the same rows"
+                    where = "rows" if self.is_of_rows(frame) else "ticks"
+                    message = f"until needs {node.name}, which is not of the same {where}"
                     hint = (
-                        "what ends instances has values at their rows, and the same clauses "
+                        f"what ends instances has values at their {where}, and the same clauses "
                         "per, from and until"
                     )
                     raise error_at(part, node, message, hint)
@@ -409,7 +444,7 @@ class Declarations:
         if period < ROWS < self.period_of(period) and name.period != period:
             message = f"{node.name} has no value at the ticks of an instance"
             hint = (
-                f"take a window of rows there, as in {_EXAMPLE}, or read streams with the same "
+                f"take a window of rows there, as in {EXAMPLE}, or read streams with the same "
                 "per, from, until and every"
             )
             raise error_at(predicate, node, message, hint)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from mtlmon.policy.predicates.environment import Environment
     from mtlmon.policy.predicates.expression import Expression
-    from mtlmon.policy.templates import Lifetime
+    from mtlmon.streams.instances import Family
     from mtlmon.streams.kernels import Kernel
     from mtlmon.streams.layer import Layer, Part, Task
 
@@ -178,8 +178,11 @@ class Delays:
         self.time_delays |= {delay + length for delay in self.time_delays for length in lengths}
         self.bounds |= {*lengths}
 
-    def end_instances(self, lifetime: Lifetime, periods: Sequence[int]) -> None:
+    def end_instances(self, family: Family, periods: Sequence[int]) -> None:
         """Add the lengths of time after which instances end, for ticks of some periods."""
+        if family.ticks_of_ends is not None:
+            self.obstacles.append(Obstacle("instances end by their values at ticks"))
+        lifetime = family.lifetime
         for length in filter(None, (lifetime.age, lifetime.silence)):
             self.delays.add(length)
             # `> 10m` is one unit more, but rows between two ticks make the same difference

@@ -28,6 +28,7 @@ from mtlmon.streams.instances import (
     RowsTask,
 )
 from mtlmon.streams.layer_columns import Placed, read, with_operands
+from mtlmon.streams.ticks_of_ends import TicksOfEnds
 from mtlmon.streams.waiting import chosen_value
 from mtlmon.syntax.traversal import postorder
 
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from mtlmon.streams.layer import Layer
     from mtlmon.streams.layer_columns import LayerColumns
     from mtlmon.streams.placing import Placer
+    from mtlmon.streams.recursion import MachineTask
     from mtlmon.streams.recursion_placing import RecursionPlacer
 
 # What does not have one value for each instance, whatever the row.
@@ -162,15 +164,20 @@ class InstancePlacer:
             )
         except NotPossible as error:
             raise error_at(origin, lifetime.keys[0], str(error)) from None
-        ending = None
-        if lifetime.own_end is not None:
-            end = origin.with_expression(lifetime.own_end)
-            ending, order, lowest = self.recursion.ending(frame, end)
+        ending: MachineTask | None = None
+        order: list[Name] = []
+        for points, end in self._declared.own_ends(lifetime).items():
+            task, members, lowest = self.recursion.ending(points, end)
             layer = max(layer, lowest)
-            family.kernels += ending.kernels
-            for name, port in zip(order, ending.outputs, strict=False):
-                part = self._declared.parts(name.name)[0]
-                self._placer.known[name] = Placed(read(port.name, part.expression), layer + 1)
+            family.kernels += task.kernels
+            if points == frame:
+                ending, order = task, members
+            else:
+                period = self._declared.period_of(points)
+                family.ticks_of_ends = TicksOfEnds(points, frame, period, task)
+        for name, port in zip(order, ending.outputs if ending else (), strict=False):
+            part = self._declared.parts(name.name)[0]
+            self._placer.known[name] = Placed(read(port.name, part.expression), layer + 1)
         self._columns.layer(layer).tasks.append(FamilyTask(family, ending))
         return family, layer
 

@@ -294,6 +294,53 @@ cdef class Instances:
             else:
                 return 0
 
+    cdef int pass_ticks(
+        self, EndingTicks ticks, int64_t moment, int64_t limit, size_t rows
+    ) except -1 nogil:
+        """End instances at their ticks below a time; returns OVERFLOWS if that is not known.
+
+        An instance is alive at the tick that ends it, and dead at the next time.
+
+        rows: how many rows there must be room for in the kernels besides.
+        """
+        cdef int64_t time
+        cdef uint32_t number
+        while True:
+            time = ticks.next_of_all()
+            if time >= limit:
+                return FOUND
+            # time ends instances before the ticks
+            self.expire(moment, time)
+            if not self.living:
+                ticks.heap_count = 0
+                ticks.next_time = ticks.multiple_from(limit)
+                continue
+            with gil:
+                ticks.make_room(self.count, rows + self.living)
+            if ticks.is_from_beginning:
+                while ticks.heap_count and ticks.heap[0].time == time:
+                    number = ticks.heap[0].number
+                    ticks.pass_first(self.alive[number])
+                    if self.alive[number]:
+                        if self.pass_tick(ticks, moment, time, number) == OVERFLOWS:
+                            return OVERFLOWS
+                continue
+            ticks.next_time = time_after(time, ticks.period)
+            for number in range(self.count):
+                if self.alive[number]:
+                    if self.pass_tick(ticks, moment, time, number) == OVERFLOWS:
+                        return OVERFLOWS
+
+    cdef inline int pass_tick(
+        self, EndingTicks ticks, int64_t moment, int64_t time, uint32_t number
+    ) except -1 nogil:
+        cdef int found = NOTHING
+        if ticks.has_tick(time, self.traces[number]):
+            found = ticks.ends_at(time, number)
+            if found == FOUND:
+                self.end(moment, time + 1, number)
+        return found
+
     cdef inline uint32_t start(
         self, size_t row, int64_t now, uint32_t trace, const KeyColumns *keys
     ) except? 0 nogil:
@@ -321,7 +368,8 @@ cdef class Instances:
 
     def run(
         self, Batch batch not None, keys, key_masks, starts, ends, end_keys, end_masks, numbers,
-        int64_t limit=0, Machine machine=None, inputs=(), input_masks=(), results=(), validities=()
+        int64_t limit=0, EndingTicks ticks=None, Machine machine=None, inputs=(), input_masks=(),
+        results=(), validities=()
     ):
         """Find the instances that rows belong to, and begin and end instances.
 
@@ -334,12 +382,13 @@ cdef class Instances:
         numbers: a contiguous array of integers of type uint32, which become the numbers of
             instances, 2^32-1 for rows that belong to none.
         limit: time has passed up to below this time, if it is above that of the last row.
+        ticks: what ends instances at ticks, which has begun with these rows; None if nothing does.
         machine: computes values of instances at their rows, of which the last is true where an
             instance ends; None if no values of their own end instances. It has one kind of rows.
         inputs, input_masks, results, validities: as for `Machine.run`.
 
         Returns the number of rows that are done: if it is below that of all rows, an operation of
-        the machine overflows in the next row.
+        a machine overflows in the next row, or, as `ticks` says, at a tick.
         """
         cdef list held = []
         cdef void **columns = NULL
@@ -369,19 +418,37 @@ cdef class Instances:
             for k in range(machine.kernel_count if machine is not None else 0):
                 # each row may begin an instance
                 (<Kernel> machine.kernels[k]).make_room(self.count + <uint32_t> count, count)
+            if ticks is not None:
+                ticks.make_room(self.count + <uint32_t> count, count)
+                self.find_ticks(ticks)
             with nogil:
                 done = self.run_rows(
-                    batch, &own.keys, start_bytes, end_bytes, end_columns, found, machine, columns
+                    batch, &own.keys, start_bytes, end_bytes, end_columns, found, machine, columns,
+                    ticks
                 )
                 if done == count:
+                    if ticks is not None:
+                        self.pass_ticks(ticks, 4 * <int64_t> count - 1, limit, 0)
                     self.expire(4 * <int64_t> count - 1, limit - 1)
         finally:
             free(columns)
         return done
 
+    cdef int find_ticks(self, EndingTicks ticks) except -1:
+        """Find the next ticks of the living instances that count them from their beginnings."""
+        cdef uint32_t number
+        if ticks.is_from_beginning:
+            if not self.keeps_births:
+                raise ValueError("the times of the first rows are not known")
+            for number in range(self.count):
+                if self.alive[number]:
+                    ticks.push(number, self.births[number])
+        return 0
+
     cdef size_t run_rows(
         self, Batch batch, const KeyColumns *keys, const uint8_t *starts, const uint8_t *ends,
-        const KeyColumns *end_keys, uint32_t *numbers, Machine machine, void **columns
+        const KeyColumns *end_keys, uint32_t *numbers, Machine machine, void **columns,
+        EndingTicks ticks
     ) except? 0 nogil:
         cdef size_t row, later
         cdef uint32_t trace, number
@@ -397,6 +464,11 @@ cdef class Instances:
                 prefetch(&self.places[self.wanted_place(batch.trace(later), keys.cells, later)])
             trace = batch.trace(row)
             now = batch.time_stamps[row]
+            if ticks is not None:
+                if self.pass_ticks(
+                    ticks, 4 * <int64_t> row - 1, now, batch.count - row
+                ) == OVERFLOWS:
+                    return row
             if self.age or self.silence:
                 self.expire(4 * <int64_t> row - 1, now)
             number = NO_INSTANCE
@@ -407,7 +479,12 @@ cdef class Instances:
                         use(&self.uses, number, now, USED)
                 elif starts == NULL or starts[row]:
                     number = self.start(row, now, trace, keys)
+                    if ticks is not None and ticks.is_from_beginning:
+                        ticks.push(number, now)
             numbers[row] = number
+            if ticks is not None and number != NO_INSTANCE:
+                if ticks.take_row(now, number, row) == OVERFLOWS:
+                    return row
             moment = 4 * <int64_t> row + 2
             if columns != NULL and number != NO_INSTANCE:
                 if machine.compute_of_instance(now, number, row, columns, outputs) == OVERFLOWS:

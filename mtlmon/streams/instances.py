@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from mtlmon.streams.layer import Columns
     from mtlmon.streams.points import Points
     from mtlmon.streams.recursion import MachineResults, MachineTask
+    from mtlmon.streams.ticks_of_ends import TicksOfEnds
 
     _Keys: TypeAlias = tuple[list[Cells], list[Mask | None]]
 
@@ -99,6 +100,7 @@ class Family:
         kinds_over: the kind of the values of each of them.
         own_ticks: the ticks of the instances.
         nows: where their windows are read.
+        ticks_of_ends: the ticks at which their own values may end them; None if none do.
         numbers: for the present batch, the number of each row's instance.
 
     Raises:
@@ -127,6 +129,7 @@ class Family:
         self.kinds_over: list[Kind] = []
         self.own_ticks: list[InstanceTicks] = []
         self.nows: list[InstanceNows] = []
+        self.ticks_of_ends: TicksOfEnds | None = None
         self.numbers = np.empty(0, np.uint32)
         is_text = [key.kind.name == "text" for key in keys]
         self.table = native.Instances(is_text, lifetime.age, lifetime.silence, has_births)
@@ -151,6 +154,7 @@ class Family:
 
         Raises:
             RowError: an integer overflows in what ends instances.
+            LayerError: one does so at a tick.
         """
         rows = points.batch(ROWS)
         cells, masks = self.cells_of(self.keys, columns)
@@ -167,6 +171,9 @@ class Family:
                 end_cells, end_masks = self.cells_of(self._ends.keys, columns)
         self.numbers = np.empty(rows.count, np.uint32)
         found = None if ending is None else ending.opened({ROWS: columns}, rows.count)
+        ticks = self.ticks_of_ends
+        if ticks is not None:
+            ticks.begin(columns, points)
         done = self.table.run(
             rows,
             cells,
@@ -177,8 +184,11 @@ class Family:
             end_masks,
             self.numbers,
             points.span.limit,
+            None if ticks is None else ticks.native,
             *(() if found is None else found),
         )
+        if ticks is not None:
+            ticks.end(self.table, points)
         if ending is not None and done < rows.count:
             raise RowError(ending.overflow(), rows=(done,))
         is_own = self.numbers != _NO_INSTANCE
@@ -235,6 +245,8 @@ class Family:
     def held_bytes(self) -> int:
         """The number of bytes that are held, without those of the kernels."""
         found = self.table.held_bytes + sum(one.held_bytes for one in self.aggregates)
+        if self.ticks_of_ends is not None:
+            found += self.ticks_of_ends.native.held_bytes
         return found + sum(ticks.held_bytes for ticks in self.ticks)
 
     @property
@@ -282,8 +294,11 @@ class FamilyTask:
     period = argument_period = ROWS
 
     def __init__(self, family: Family, ending: MachineTask | None) -> None:
-        self.kernels: list[Kernel] = [] if ending is None else ending.kernels
-        self.argument_periods = [family.frame] * len(self.kernels)
+        ends = [] if ending is None else [ending]
+        if family.ticks_of_ends is not None:
+            ends.append(family.ticks_of_ends.task)
+        self.kernels: list[Kernel] = [kernel for end in ends for kernel in end.kernels]
+        self.argument_periods = [period for end in ends for period in end.argument_periods]
         self._family = family
         self._ending = ending
 

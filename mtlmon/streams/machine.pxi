@@ -197,10 +197,9 @@ cdef class Machine:
     cdef size_t run_rows(
         self, Batch batch, void **inputs, void **outputs, const uint64_t *kinds
     ) except? 0:
-        cdef size_t row, place
+        cdef size_t row
         cdef size_t mark = 0
         cdef uint64_t own = 1
-        cdef Section *section
         cdef int found
         with nogil:
             for row in range(batch.count):
@@ -209,17 +208,26 @@ cdef class Machine:
                 if batch.marks.moments != NULL and batch.marks.moments[row] != NO_MARK:
                     self.save(batch, row, mark)
                     mark += 1
-                for place in range(self.section_count):
-                    section = &self.sections[place]
-                    if not section.kinds & own:
-                        continue
-                    found = self.compute(
-                        batch.time_stamps[row], batch.trace(row), row, inputs, section
-                    )
-                    if found == OVERFLOWS:
-                        return row
+                found = self.compute_kinds(
+                    batch.time_stamps[row], batch.trace(row), row, inputs, own
+                )
+                if found == OVERFLOWS:
+                    return row
                 self.put_outputs(row, outputs)
         return batch.count
+
+    cdef int compute_kinds(
+        self, int64_t time_stamp, uint32_t trace, size_t row, void **inputs, uint64_t kinds
+    ) except -1 nogil:
+        """Run the code for some kinds of rows; returns as `compute` does."""
+        cdef Section *section
+        cdef size_t place
+        for place in range(self.section_count):
+            section = &self.sections[place]
+            if section.kinds & kinds:
+                if self.compute(time_stamp, trace, row, inputs, section) == OVERFLOWS:
+                    return OVERFLOWS
+        return FOUND
 
     cdef inline void put_outputs(self, size_t row, void **outputs) noexcept nogil:
         cdef size_t k

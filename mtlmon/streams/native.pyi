@@ -251,6 +251,7 @@ class Instances:
         end_masks: Sequence[_Array | None] | None,
         numbers: _Array,
         limit: int = 0,
+        ticks: EndingTicks | None = None,
         machine: Machine | None = None,
         inputs: Sequence[_Array] = (),
         input_masks: Sequence[_Array | None] = (),
@@ -279,6 +280,41 @@ class Instances:
     def restore(
         self, snapshot: bytes | bytearray | memoryview, from_integers: Sequence[bool] = ()
     ) -> None: ...
+
+@final
+class EndingTicks:
+    def __init__(
+        self,
+        machine: Machine,
+        row_kind: int,
+        tick_kind: int,
+        period: int,
+        is_from_beginning: bool,
+    ) -> None: ...
+    @property
+    def has_failed(self) -> bool: ...
+    @property
+    def failed_time(self) -> int: ...
+    @property
+    def failed_number(self) -> int: ...
+    @property
+    def failed_row(self) -> int | None: ...
+    @property
+    def held_bytes(self) -> int: ...
+    def begin(
+        self,
+        count: int,
+        inputs: Sequence[_Array],
+        input_masks: Sequence[_Array | None],
+        results: Sequence[_Array],
+        validities: Sequence[_Array],
+        start: int,
+        stop: int,
+        traces: int,
+        left_times: _Array,
+        left_traces: _Array,
+    ) -> None: ...
+    def end(self) -> None: ...
 
 @final
 class Columns:

@@ -216,11 +216,11 @@ class StreamProgram:
             if family.frame in read:
                 # the values at the last rows of instances stay as they are
                 delays = Delays(Motions(environment, schema))
-                delays.end_instances(family.lifetime, self.periods)
+                delays.end_instances(family, self.periods)
                 found[family.frame] = 1, delays
         for ticks in self._instance_ticks:
             delays = delays_of_instances(self._layers, environment.time, ticks.frame)
-            delays.end_instances(ticks.family.lifetime, self.periods)
+            delays.end_instances(ticks.family, self.periods)
             if ticks.is_from_beginning:
                 found[ticks.frame] = 0, delays
                 continue
@@ -230,7 +230,7 @@ class StreamProgram:
         for nows in self._instance_nows:
             # they change at any time
             delays = delays_of_instances(self._layers, environment.time, nows.frame)
-            delays.end_instances(nows.family.lifetime, self.periods)
+            delays.end_instances(nows.family, self.periods)
             found[nows.frame] = 1, delays
         motions = Motions(environment, schema)
         outputs = self._outputs.values()

@@ -59,6 +59,7 @@ class Memory(NamedTuple):
         origin: the expression that it is a part of.
         period: the time-points of its results.
         argument_period: those of its argument.
+        are_apart: whether one of these are rows, and the other ticks, so that they never coincide.
     """
 
     column: str
@@ -68,12 +69,12 @@ class Memory(NamedTuple):
     origin: Predicate
     period: int
     argument_period: int
+    are_apart: bool
 
     @property
     def is_of_the_past(self) -> bool:
-        """Whether it only looks at time-points before its own, as rows and ticks never coincide."""
-        are_apart = (self.period == ROWS) != (self.argument_period == ROWS)
-        return self.extent.excludes_present or are_apart
+        """Whether it only looks at time-points before its own."""
+        return self.extent.excludes_present or self.are_apart
 
     @property
     def argument(self) -> Expression:
@@ -442,6 +443,8 @@ class MachineTask:
         kernels: the kernels that the machine uses.
         outputs: the columns that it writes.
         period: the time-points of the columns: `ROWS`, a period, or those of instances.
+        periods: all kinds of time-points, in the order of the numbers that sections of code have.
+        machine: the machine.
         argument_periods: for each kernel the time-points of its argument.
         reads: the names of the columns that it takes.
         can_rest: whether the streams stay as they are once a tick has left the state as it was,
@@ -462,13 +465,14 @@ class MachineTask:
     ) -> None:
         self.kernels = kernels
         self.period = self.argument_period = period
+        self.periods = [period]
         self.argument_periods = [period] * len(kernels)
         self.reads = tuple(port.name for port in inputs)
         self.can_rest = memories is not None
         self.linger = max((kernel.extent.lower for kernel in kernels), default=0)
         self._memories = memories or 0
         self._changed = np.zeros(0, np.bool_)
-        self._machine = machine
+        self.machine = machine
         self._inputs = inputs
         self.outputs = outputs
         self._nodes = nodes
@@ -503,7 +507,7 @@ class MachineTask:
         cells, masks = self._cells(columns)
         room = [room_for_results(count) for _ in self.outputs]
         return MachineResults(
-            self._machine, cells, masks, [one for one, _ in room], [one for _, one in room]
+            self.machine, cells, masks, [one for one, _ in room], [one for _, one in room]
         )
 
     def put(self, columns: Columns, found: MachineResults, rows: NDArray[np.int64]) -> None:
@@ -516,7 +520,7 @@ class MachineTask:
 
     def overflow(self) -> str:
         """What overflows, in words."""
-        return f"{shorten(self._nodes[self._machine.failed], _SHOWN_WIDTH)} overflows 64 bits"
+        return f"{shorten(self._nodes[self.machine.failed], _SHOWN_WIDTH)} overflows 64 bits"
 
     def _cells(self, columns: Columns) -> tuple[list[Cells], list[Mask | None]]:
         found = [
@@ -538,7 +542,7 @@ class MachineTask:
         count = len(self.outputs) + 2 * self._memories
         room = [room_for_results(rows.count) for _ in range(count)]
         results, validities = [one for one, _ in room], [one for _, one in room]
-        done = self._machine.run(rows, cells, masks, results, validities, kinds_of_points)
+        done = self.machine.run(rows, cells, masks, results, validities, kinds_of_points)
         return results, validities, done
 
 
@@ -565,7 +569,7 @@ class JointMachineTask(MachineTask):
     ) -> None:
         super().__init__(machine, inputs, outputs, kernels, nodes, texts, max(periods))
         self.argument_periods = argument_periods
-        self._periods = periods
+        self.periods = periods
         self._sections = sections
 
     def run(self, columns: Columns, points: Points) -> None:
@@ -574,9 +578,9 @@ class JointMachineTask(MachineTask):
         Raises:
             LayerError: an integer overflows.
         """
-        batch, places = points.joint(self._periods)
+        batch, places = points.joint(self.periods)
         kinds_of_points = np.zeros(batch.count, np.uint64)
-        for number, period in enumerate(self._periods):
+        for number, period in enumerate(self.periods):
             kinds_of_points[places[period]] |= np.uint64(1 << number)
         cells, masks = self._cells(columns)
         for number, port in enumerate(self._inputs):
@@ -588,7 +592,7 @@ class JointMachineTask(MachineTask):
             masks[number] = found
         results, validities, done = self._run(batch, cells, masks, kinds_of_points)
         if done < batch.count:
-            failed = self._machine.failed
+            failed = self.machine.failed
             period = next(one for begin, one in reversed(self._sections) if begin <= failed)
             row = int(np.searchsorted(places[period], done))
             raise LayerError(period, RowError(self.overflow(), rows=(row,)), has_memory=True)

@@ -15,7 +15,7 @@ from mtlmon.policy.predicates.expression import Expression, Offset
 from mtlmon.policy.predicates.machine_code import NotPossible
 from mtlmon.policy.predicates.time_points import MEMORY, ROWS
 from mtlmon.policy.templates import OF_INSTANCES, with_keys
-from mtlmon.streams.declarations import NAMED, error_at
+from mtlmon.streams.declarations import EXAMPLE, NAMED, error_at
 from mtlmon.streams.dependencies import present_order
 from mtlmon.streams.kernels import Extent
 from mtlmon.streams.layer_columns import Placed, read
@@ -100,18 +100,18 @@ class RecursionPlacer:
     def ending(self, frame: int, end: Predicate) -> tuple[MachineTask, list[Name], int]:
         """Make the machine of the streams that say where instances end.
 
-        It computes all that looks at other rows of the instance, as it is not known before which
-        rows these are.
+        It computes all that looks at other time-points of the instance, as it is not known before
+        which these are.
 
         Args:
-            frame: the number of the rows of the instances.
+            frame: the number of the rows or ticks of instances at which the streams have values.
             end: the condition that ends them.
 
         Returns:
             The machine, the streams whose values are its outputs, before the condition, and the
             layer of what it reads.
         """
-        group = self._declared.ending(frame)
+        group = self._declared.ending_by(frame, end)
         needs = {
             name: [
                 need
@@ -126,12 +126,18 @@ class RecursionPlacer:
         memories = Memories(self._columns.prefix)
         layer = 0
         per = self._declared.stream_of(frame).per
+        rows = self._declared.frame_of(self._declared.lifetime_and_period(frame)[0], ROWS)
+        # nothing but streams of the instance has values at its ticks
+        outside: dict[int, int | None] = {frame: None, rows: ROWS}
         for name in [*order, None]:
             parts = [end] if name is None else self._declared.parts(name.name)
             replaced = []
             for part in parts:
-                of_rows = part.with_expression(with_keys(part.expression, per))
-                expression, lowest = self._over_columns(of_rows, frame, own, memories, ROWS)
+                is_at_ticks = frame != rows
+                keyed = part.with_expression(
+                    with_keys(part.expression, per, is_at_ticks=is_at_ticks)
+                )
+                expression, lowest = self._over_columns(keyed, frame, own, memories, outside)
                 layer = max(layer, lowest)
                 replaced.append(expression)
             column = f"{self._columns.prefix}end" if name is None else own[name]
@@ -172,7 +178,7 @@ class RecursionPlacer:
         period: int,
         own: Mapping[Name, str],
         memories: Memories,
-        outside: int | None = None,
+        outside: Mapping[int, int | None] | None = None,
     ) -> tuple[Expression, int]:
         """Replace what does not depend on a group by columns, and its memories likewise.
 
@@ -181,13 +187,14 @@ class RecursionPlacer:
             period: its time-points.
             own: the columns that stand for the streams of the group.
             memories: the aggregates and offsets that were found so far; more are added.
-            outside: the time-points of columns that stand for those of `period`, where these are
-                not known before; None if they are.
+            outside: for time-points that are not known before, those of columns that stand for
+                them, or None where no columns do.
 
         Returns:
             The expression, and the layer of the columns.
         """
         layer = 0
+        outside = outside or {}
         # None for what does not depend on the group.
         replaced: dict[tuple[int, int], Expression | None] = {}
 
@@ -198,8 +205,11 @@ class RecursionPlacer:
                 return found
             if node.operator is ops.CONSTANT:
                 return node
-            if points == period and outside is not None:
-                points = outside
+            known = outside.get(points, points)
+            if known is None:
+                message = f"{node} has no value at the ticks that end an instance"
+                raise error_at(part, node, message, f"take a window of rows there, as in {EXAMPLE}")
+            points = known
             column, lowest = self._columns.column(
                 self._placer.place(node, part, points), part, points
             )
@@ -218,7 +228,8 @@ class RecursionPlacer:
                 replaced[id(node), points] = read(own[name], node)
             elif node.operator is ops.OVER or (
                 all(replaced[id(operand), inner] is None for operand in node.operands)
-                and not (node.operator in MEMORY and inner == period and outside is not None)
+                and not (node.operator in MEMORY and inner in outside)
+                and (outside.get(points, points) is not None or not node.operands)
             ):
                 replaced[id(node), points] = None
             else:
@@ -231,7 +242,12 @@ class RecursionPlacer:
                 found = Expression(written.operator, operands, node.value, node.span)
                 if node.operator in MEMORY:
                     extent = self._declared.extent(node, part)
-                    found = memories.column(written, extent, found, part, points, inner)
+                    are_apart = self._declared.is_of_rows(points) != self._declared.is_of_rows(
+                        inner
+                    )
+                    found = memories.column(
+                        written, extent, found, part, points, inner, are_apart=are_apart
+                    )
                 replaced[id(node), points] = found
         return over_columns(part.expression, period), layer
 
@@ -283,6 +299,8 @@ class Memories:
         origin: Predicate,
         period: int,
         argument_period: int,
+        *,
+        are_apart: bool = False,
     ) -> Expression:
         """Add a memory, if it is new, and return what reads its results; see `Memory`."""
         argument = whole.operands[0] if whole.operands else whole
@@ -298,7 +316,9 @@ class Memories:
         key = period, argument_period, whole
         if key not in self._found:
             column = f"{self._prefix}kept {len(self._found)}"
-            self._found[key] = Memory(column, node, extent, whole, origin, period, argument_period)
+            self._found[key] = Memory(
+                column, node, extent, whole, origin, period, argument_period, are_apart
+            )
         return read(self._found[key].column, node)
 
     def _earlier(

@@ -28,7 +28,7 @@ stream asked = count[0,6](ask) every 2
 stream often = max[0,12](asked) every 4
 stream step  = step.last(or: 0) + sum[0,4](amount, or: 0) - count[1,9](ask) every 5
 stream of_host = count[0,9](ask) per host as h every 5
-stream pace = count[0,9](ask) per host as h every 3 from its beginning until silence() > 20
+stream pace = count[0,9](ask) per host as h every 3 from its beginning until pace = 0
 atom plain = amount > 5
 """
 AT_TICKS = (

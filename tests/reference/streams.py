@@ -162,6 +162,9 @@ class Program:
             if row is not None:
                 own = known.own_instance(name, place)
                 living = [own] if own.start is not None else []
+            for instance in living:
+                # what ends it may overflow
+                known.is_ended_at_tick(name, place, instance)
             for one, period in nodes:
                 for instance in living:
                     if known.exists(period, place, instance):
@@ -337,7 +340,7 @@ class _Trace:
     def instance(self, name: str, key: tuple[Any, ...], place: int) -> Instance:
         """An instance at a time-point: it lives from the row that begins it until it ends.
 
-        Time ends it at once, and a row behind itself.
+        Time ends it at once, a row and a tick behind themselves.
         """
         stream = self.streams[name]
         start = last = None
@@ -348,6 +351,9 @@ class _Trace:
                 if self.ends_by_time(name, ages):
                     start = None
             if not self.exists(ROWS, j):
+                own = Instance(name, key, start)
+                if j < place and start is not None and self.is_ended_at_tick(name, j, own):
+                    start = None
                 continue
             here = Instance(name, key, None)
             is_own = same_key(self.key_at(name, j), key)
@@ -365,15 +371,11 @@ class _Trace:
 
         A condition that reads streams of the instance is one of its own rows.
         """
-        keys = [key for key, _ in self.streams[name].per]
         for end in self.ends_of(name, is_timed=False):
-            reads_own = any(
-                [key for key, _ in self.streams[other].per] == keys
-                for node in every_node(end)
-                if node.operator.name == "STREAM"
-                for other in named_streams(node)
-            )
-            if reads_own:
+            period = self.own_period_of(name, end)
+            if period is not None and period != ROWS:
+                continue
+            if period is not None:
                 ends = is_own and instance.start is not None
                 ends = ends and self.value(end, place, instance) is True
             else:
@@ -381,6 +383,28 @@ class _Trace:
             if ends:
                 return True
         return False
+
+    def is_ended_at_tick(self, name: str, place: int, instance: Instance) -> bool:
+        """Whether a tick of an instance ends it, by what its streams have there."""
+        for end in self.ends_of(name, is_timed=False):
+            period = self.own_period_of(name, end)
+            if period is None or period == ROWS or not self.exists(period, place, instance):
+                continue
+            if self.value(end, place, instance) is True:
+                return True
+        return False
+
+    def own_period_of(self, name: str, end: Expression) -> Period | None:
+        """The time-points of the streams of the same instance that a condition reads, if any."""
+        keys = [key for key, _ in self.streams[name].per]
+        periods = [
+            self.streams[other].period
+            for node in every_node(end)
+            if node.operator.name == "STREAM"
+            for other in named_streams(node)
+            if [key for key, _ in self.streams[other].per] == keys
+        ]
+        return periods[0] if periods else None
 
     def ends_of(self, name: str, *, is_timed: bool) -> list[Expression]:
         """The conditions that end instances: those about lengths of time, or the others."""

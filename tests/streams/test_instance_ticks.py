@@ -38,6 +38,7 @@ def files(draw: st.DrawFn) -> File:
     equal = f"{other} = p" + (" and s = q" if has_two else "")
     ends = ["row.b"] if per == "per k" else ["row.b", equal, f"row.b and {equal}"]
     ends = [*ends, *(f"{one(ends)} or {time}" for time in TIMES), *TIMES]
+    ends += ["x > 2", f"x >= 1 or {one(ends)}", "y > 3 or x is null", "x > 2 or 2 * y - x = 1"]
     end = "" if draw(st.booleans()) else " until " + one(ends)
     start = one(["", "", " from row.b", " from u > 1"])
     every = f"every {one(['1', '2', '2', '5', *OWN_CLOCKS])}"
@@ -236,6 +237,68 @@ def test_ticks_are_counted_from_the_first_row_of_an_instance() -> None:
     assert (both[35], both[40], both[45], both[50], both[55], both[60]) == (1, 1, 0, None, None, 1)
 
 
+def test_values_at_ticks_end_instances_behind_them() -> None:
+    text = """
+    stream n = count[0,9]() per k as id every 10 until n = 0 or m = id
+    stream own = n.last(or: -1) per k as id every 10 until n = 0 or m = id
+    stream begun = first[0,*)(i) per k as id until n = 0 or m = id
+    stream living = count(true over n) every 5
+    stream value = n[1]
+    """
+    file = File(text)
+    times = [(3, 1, 5), (4, 2, 6), (12, 1, 7), (21, 2, 8), (30, 1, 9), (31, 2, 4), (33, 1, 3)]
+    log: list[Row] = [
+        (time, 0, {**dict.fromkeys(SCHEMA.names), "k": key, "i": value})
+        for time, key, value in times
+    ]
+    found = in_batches(file, log, [2, 3], 1, 62, only_due=False)
+    require_same(found, wanted_of(file, log, 62), file)
+    assert in_batches(file, log, [2, 3], 1, 62, only_due=True) == found
+    # the row at 30 keeps 1 alive at the tick of the same time, while 2 ended at 20
+    of_rows = [row for row in found[0] if row is not None]
+    assert [row["begun"] for row in of_rows] == [5, 6, 5, 8, 5, 8, 5]
+    assert [row["n"] for row in of_rows] == [None, None, 1, None, 1, 1, 1]
+    living = {time: value for time, _, _, name, value in found[1] if name == "living"}
+    assert [living[time] for time in range(5, 61, 5)] == [2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 0, 0]
+
+
+@pytest.mark.parametrize("clock", ["every 10", "every 10 from its beginning"])
+def test_integers_overflow_in_what_ends_instances_at_ticks(clock: str) -> None:
+    for end in ("n > 5", "n + 9223372036854775000 > 5"):
+        text = f"""
+        stream n = sum[0,9](i) per k {clock} until {end}
+        stream seen = n.last(or: 0) per k {clock} until {end}
+        stream sums = sum(n over n) every 5
+        """
+        file = File(text)
+        cells = [(0, 0, 1, 3), (0, 1, 1, 2**62), (1, 0, 2, 2**62), (1, 1, 1, 2**62)]
+        cells += [(2, 0, 2, 2**62), (13, 0, 2, 4), (14, 1, 1, 5), (36, 0, 1, 1)]
+        log: list[Row] = [
+            (time, trace, {**dict.fromkeys(SCHEMA.names), "k": key, "i": value})
+            for time, trace, key, value in cells
+        ]
+        found = in_batches(file, log, [4], 1, 52, only_due=False)
+        require_same(found, wanted_of(file, log, 52), file)
+
+
+def test_a_clock_that_begins_with_what_spawns_it() -> None:
+    """Rationale: `delay` and `delay_advanced` of RTLola's interpreter, in half seconds."""
+    values = [1, 1, 2, 2, 2, 1, 1, 1, 1, 2, 1, 2, 2]
+    rows = pa.table({"ts": range(13), "a": values})
+    text = """
+    stream b = a.hold(or: 0) = 2 per 1 every 2 from its beginning from a = 1 until b is not null
+    trigger fired on every 2: b[1]
+    """
+    found = mtlmon.check(text, rows, end_time="last").to_arrow().to_pylist()
+    assert [row["time"] for row in found if not row["verdict"]] == [2]
+
+
+def test_the_time_itself_does_not_end_instances_at_ticks() -> None:
+    text = "stream x = ts - 1 per k every 2 until x = 5\npolicy p: x[1] > 0"
+    with pytest.raises(MtlmonError, match="ts has no value at the ticks that end an instance"):
+        mtlmon.check(text, pa.table({"ts": [1, 2], "k": [1, 1]})).to_arrow()
+
+
 def test_many_ticks_from_beginnings_are_computed_piece_by_piece() -> None:
     """Rationale: a file whose only ticks are those of instances, and a long silence."""
     rows = pa.table({"ts": [0, 3, 500_000, 500_001], "k": [1, 2, 1, 2]})
@@ -323,6 +386,18 @@ def test_a_tick_of_a_trace_is_left_out_with_those_of_its_instances() -> None:
         ),
         ("stream x = x + 1 per k every 2", "stream x needs its own value at the same tick"),
         ("stream x = 1 per k on k = 1 every 2", "rows or on ticks, not on both"),
+        ("stream x = 1 per k every 2 until x = 1 and b", "x is every 2, but b is of rows"),
+        ("stream x = 1 per k every 2 until x.last() = 1", "at the row or tick that ends it"),
+        (
+            "stream x = 1 per k every 2 until x = 1 or y = 1\n"
+            "stream y = 1 per k every 4 until x = 1 or y = 1",
+            "until reads ticks of several periods, those of [xy] among them",
+        ),
+        (
+            "stream x = sum[0,5](y) per k every 2 until x = 1\nstream y = i per k until x = 1",
+            "until needs y, which is not of the same ticks",
+        ),
+        ("stream x = 1 per k until y = 1\nstream y = 1 per k every 2", "not of the same ticks"),
         ("stream x = 1 every 2 from its beginning", "its beginning is that of an instance"),
         (
             "stream x = i per k every 2 from its beginning",

@@ -395,7 +395,7 @@ def test_integers_and_floats_name_the_same_instances() -> None:
         ("stream x = i per k as p on row.b", "on is about rows that do not belong"),
         ("stream x = i per k as p until p > 3", "until does not say which p it means"),
         ("stream x = i per k as p, m as q until m = p", "until names p, but not q"),
-        ("stream x = i per k as p until x.last() > 3", "at the row that ends it"),
+        ("stream x = i per k as p until x.last() > 3", "at the row or tick that ends it"),
         (
             "stream x = i per k until x > y[m]\nstream y = i per k until x > y[m]",
             "stream y needs its own value at the same row",
@@ -410,7 +410,7 @@ def test_integers_and_floats_name_the_same_instances() -> None:
         ),
         ("stream x = i per k as p from x > 3", "stream x needs its own values"),
         ("stream y = i per k\nstream x = i per k until y > 3", "until needs y, which is not of"),
-        ("stream x = i per k every 2 until x > 3", "until needs x, which is not of the same rows"),
+        ("stream x = i per k every 2 until x > 3", "stream x is every 2, but i is of rows"),
         ("stream x = x[m] per k", "needs its own value at the same row"),
         ("stream x = x[m].last() per k", "cannot depend on other instances of itself"),
         ("stream x = max(x over x).last() per k", "needs its own value at the same row|cannot dep"),
