@@ -45,6 +45,7 @@ class AssumptionWatch:
         self.broken: list[str] = []
         self._partitions = [tuple(columns) for columns in partitions]
         self._all = list(assumptions)
+        # those about keys and instances
         self._keys: list[Assumption] = []
         self._rates: list[tuple[Assumption, _Rate]] = []
         for one in self._all:
@@ -82,6 +83,7 @@ class AssumptionWatch:
             return
         # by the event that breaks them, whatever the batches are
         excesses = [*self._too_many_keys(batch), *self._too_many_rows(batch, source)]
+        excesses += self._too_many_instances(batch)
         excesses.sort(key=lambda one: one.event)
         for excess in excesses:
             one = excess.assumption
@@ -113,6 +115,18 @@ class AssumptionWatch:
                     keys = "key" if one.limit == 1 else "keys"
                     text = f"more than {one.limit:,} {keys} of {visible(', '.join(columns))}"
                     yield _Excess(int(places[0]), one, text)
+
+    def _too_many_instances(self, batch: EventBatch | FinalBatch) -> Iterator[_Excess]:
+        for one in self._keys:
+            # in a partition without streams, there are none
+            for columns, most in zip(self._partitions, batch.instances, strict=False):
+                if one.subject != "instances" or not one.is_about(columns):
+                    continue
+                for name, count in most.items():
+                    if count > one.limit:
+                        instances = "instance" if one.limit == 1 else "instances"
+                        text = f"more than {one.limit:,} {instances} of stream {visible(name)}"
+                        yield _Excess(len(batch.time_stamps), one, text)
 
     def _too_many_rows(
         self, batch: EventBatch | FinalBatch, source: EventSource | FinalRows
@@ -180,7 +194,7 @@ class _Excess(NamedTuple):
 
 def _counts_keys(assumption: Assumption, columns: Sequence[str]) -> bool:
     """Whether it is about the number of the keys that columns make."""
-    return bool(columns) and assumption.unit is None and assumption.is_about(columns)
+    return bool(columns) and assumption.subject == "keys" and assumption.is_about(columns)
 
 
 def _shown(assumption: Assumption) -> str:

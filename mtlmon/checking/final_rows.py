@@ -15,7 +15,7 @@ from mtlmon.history.following import IS_REMOVED, LeadingHistory
 from mtlmon.support.snapshot_parts import damaged, joined_parts, split_parts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
     from numpy.typing import NDArray
@@ -40,6 +40,11 @@ class FinalBatch(NamedTuple):
 
     time_stamps: NDArray[np.int64]
     numbers: dict[int, NDArray[np.uint32]]
+
+    @property
+    def instances(self) -> Sequence[Mapping[str, int]]:
+        """Nothing, as streams are computed in another order."""
+        return ()
 
     def numbers_of(self, partition: int) -> NDArray[np.uint32] | None:
         """Return the number of each row's trace in a partition; None if it has one trace."""

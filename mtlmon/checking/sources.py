@@ -110,6 +110,13 @@ class EventBatch(Protocol):
     def has_all_ticks(self) -> bool:
         """Whether no tick is left out because nothing changes there, from this batch on."""
 
+    @property
+    def instances(self) -> Sequence[Mapping[str, int]]:
+        """For each partition, how many instances of streams were alive at once, if that is known.
+
+        They are those of the log in this order, which rows that come late are not in yet.
+        """
+
     def letters_of(self, partition: int) -> NDArray[np.uint64]:
         """Return the atoms of every event: one row of 64-bit words, whose bit i is atom i."""
 

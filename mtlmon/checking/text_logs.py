@@ -147,11 +147,13 @@ class TextBatch:
         values: the values of streams, at these events and at the ticks before them; None if they
             are not computed.
         origins: the lines of the events, if they are wanted.
+        instances: how many instances of streams were alive at once.
     """
 
     is_tail = False
     origins: Origins | None = None
     corrections: Corrections | None = None
+    instances: Sequence[Mapping[str, int]] = ()
 
     def __init__(
         self,

@@ -265,6 +265,7 @@ def _with_computed(batch: TextBatch, computed: Computed) -> TextBatch:
     batch.tick_end = computed.ticks_done
     batch.has_all_ticks = computed.has_all_ticks
     batch.values = computed.values
+    batch.instances = computed.instances
     return batch
 
 

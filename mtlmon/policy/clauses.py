@@ -505,24 +505,25 @@ def read_stream(
 
 
 def read_assumption(clauses: ClauseReader) -> Assumption:
-    """Read what follows `assume`: `rate [per key] <= N / UNIT`, or `keys <= N`.
+    """Read what follows `assume`: `rate [per key] <= N / UNIT`, `keys <= N` or `instances <= N`.
 
     Raises:
         PolicyError: something else comes next.
     """
-    subject = clauses.name("rate or keys")
+    subject = clauses.name("rate, keys or instances")
+    is_count = subject != "rate"
     if subject == "rate" and clauses.take("per"):
         if not clauses.take("key"):
             raise clauses.expected("key", "as in assume rate per key <= 10 / s")
         subject = "rate per key"
     if not clauses.take_sign("<="):
-        what = "keys <= 1000" if subject == "keys" else f"{subject} <= 10/s"
+        what = f"{subject} <= 1000" if is_count else f"{subject} <= 10/s"
         raise clauses.expected("'<='", f"as in assume {what}")
     limit = clauses.number("a whole number")
     if limit.denominator != 1:
         raise clauses.error("the limit is not a whole number")
     unit = None
-    if subject != "keys":
+    if not is_count:
         if not clauses.take_sign("/"):
             raise clauses.expected("'/' and a unit of time", "as in assume rate <= 10 / s")
         unit = clauses.name("a unit of time")

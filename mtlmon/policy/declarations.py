@@ -77,7 +77,8 @@ _HEAD = re.compile(
       (?P<types> (?: "(?: [^"\\\n] | \\. )*" | `[^`\n]*` | [^\W\d]\w* )
          (?: [ \t]* , [ \t]* (?: "(?: [^"\\\n] | \\. )*" | `[^`\n]*` | [^\W\d]\w* ) )*
          [ \t]* : [ \t]* \w* )
-    | [ \t]* (?P<assume> assume ) [ \t]+ (?P<limit> (?: rate | keys ) \b (?: (?! /\* ) [^\n\#] )* )
+    | [ \t]* (?P<assume> assume ) [ \t]+
+      (?P<limit> (?: rate | keys | instances ) \b (?: (?! /\* ) [^\n\#] )* )
     """,
     re.VERBOSE,
 )

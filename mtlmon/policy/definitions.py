@@ -335,7 +335,8 @@ class Assumption:
     """What a file assumes of its log, for static bounds of memory.
 
     Attributes:
-        subject: "rate" (rows in a unit of time), "rate per key" or "keys" (their number).
+        subject: "rate" (rows in a unit of time), "rate per key", "keys" (their number) or
+            "instances" (how many of a stream are alive at once).
         limit: the largest number.
         unit: for rates, the unit of time, a key of `mtlmon.syntax.bounds.UNITS`; else None.
         keys: the key columns that it is about, if it is about keys; None for all of the run.

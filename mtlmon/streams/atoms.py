@@ -99,6 +99,7 @@ class Computed(NamedTuple):
         ticks_done: a time below which all ticks have been computed.
         has_all_ticks: whether all ticks from the last ones on have been computed, after one was
             left out; otherwise, only those where values may change, if only these are asked for.
+        instances: for each partition, how many instances of streams were alive at once.
     """
 
     atoms: list[dict[str, pa.BooleanArray]]
@@ -107,6 +108,7 @@ class Computed(NamedTuple):
     shown: list[dict[str, pa.Array]]
     ticks_done: int = 0
     has_all_ticks: bool = False
+    instances: Sequence[Mapping[str, int]] = ()
 
 
 class HeldAtoms(NamedTuple):
@@ -576,7 +578,11 @@ class StreamAtoms:
         self.points_left_out += sum(program.forget_left_out() for program in done)
         self._most_ticks = min(MOST_TICKS, 2 * self._most_ticks)
         ends = [program.ticks_done for program in done if program.has_ticks]
-        return results._replace(ticks_done=max(ends, default=0), has_all_ticks=self._has_all_ticks)
+        return results._replace(
+            ticks_done=max(ends, default=0),
+            has_all_ticks=self._has_all_ticks,
+            instances=[{} if one is None else one.most_instances for one in self._programs],
+        )
 
     def leave_out(self, error: TickError) -> None:
         """Leave out the tick or rows of an error: they are no time-points of their trace.

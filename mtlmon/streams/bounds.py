@@ -68,8 +68,8 @@ _MANY_KEYS = 1_000
 _KEEP_ALL = frozenset({ops.WINDOW_DISTINCT, ops.WINDOW_MEDIAN, ops.WINDOW_QUANTILE, ops.WINDOW_MAD})
 _RATE = "add assume rate <= N/s"
 _NO_INSTANCES = (
-    "nothing limits the instances of a stream with per: until silence() > 1h does, for instance, "
-    "with assume rate <= N/s"
+    "nothing limits the instances of a stream with per: assume instances <= N does, or "
+    "until silence() > 1h with assume rate <= N/s"
 )
 _RATE_OF_ROWS = "nothing limits the rows that are valid at one time: add assume rate <= N/s"
 _NO_END = (
@@ -107,7 +107,7 @@ class Load:
         self._assumptions = tuple(assumptions)
         self._unit = unit
         self._has_keys = has_keys
-        self._keys = min((one.limit for one in self._assumptions if one.unit is None), default=None)
+        self._keys = self._least("keys")
         self.traces = self._keys if has_keys else 1
 
     def rows(self, length: int) -> int | None:
@@ -153,7 +153,13 @@ class Load:
         domains = [value for value in values if value is not None]
         if self.traces is not None and len(domains) == len(values):
             found.append(self.traces * prod(domains))
+        found.append(self._least("instances"))
         return min((one for one in found if one is not None), default=None)
+
+    def _least(self, subject: str) -> int | None:
+        """The least number that is assumed of something; None for none."""
+        limits = [one.limit for one in self._assumptions if one.subject == subject]
+        return min(limits, default=None)
 
     def _limits(self, subject: str, length: int) -> list[int]:
         found = []
@@ -269,7 +275,7 @@ def kept_by(
     if of_instances is not None:
         words = f"{words}, for each instance"
         if of_instances.living is None:
-            return Kept(text, words, None, None, _NO_INSTANCES)
+            return Kept(text, words, None, None, of_instances.reason)
     if operator in {ops.WINDOW_OWN, ops.MACHINE}:
         what = "machines" if operator is ops.MACHINE else "aggregates in Python"
         reason = f"the states of {what} may be of any size"
@@ -361,10 +367,12 @@ class OfInstances(NamedTuple):
     Attributes:
         living: how many are alive; None for no limit.
         batch: how many time-points of instances a batch has.
+        reason: why there is no limit, and what to do.
     """
 
     living: int | None
     batch: int
+    reason: str = _NO_INSTANCES
 
 
 def instances_of(family: Family, load: Load) -> OfInstances:
@@ -376,7 +384,8 @@ def instances_of(family: Family, load: Load) -> OfInstances:
         # rows that enter and leave windows are read again
         rows = load.rows(length)
         if rows is None:
-            return OfInstances(None, batch)
+            reason = f"nothing limits the rows of a window: {_RATE}"
+            return OfInstances(None, batch, _NO_INSTANCES if living is None else reason)
         batch += rows + LARGEST_BATCH
     return OfInstances(living, batch + (living or 0))
 
@@ -394,10 +403,10 @@ def kept_instances(
         has_ticks: whether the program that they belong to has ticks.
     """
     shown = f"per {', '.join(str(key) for key, _ in family.own_keys)}"
-    living, batch = instances_of(family, load)
+    living, batch, reason = instances_of(family, load)
     own = load.of_instances(family)
     if living is None or own.traces is None:
-        return Kept(shown, "living instances", None, None, _NO_INSTANCES)
+        return Kept(shown, "living instances", None, None, reason)
     words = f"{living:,} living instances"
     if load.traces is None:
         return Kept(shown, words, None, None, "nothing limits the keys: add assume keys <= N")

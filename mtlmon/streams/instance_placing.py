@@ -154,6 +154,7 @@ class InstancePlacer:
             ends = Ends(condition, end_keys or None)
         try:
             family = Family(
+                origin.name or "",
                 frame,
                 keys,
                 start,

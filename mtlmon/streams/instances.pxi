@@ -74,6 +74,7 @@ cdef class Instances:
     cdef uint32_t room          # how many numbers there is room for
     cdef readonly uint32_t count
     cdef readonly uint32_t living
+    cdef readonly uint32_t peak     # how many were alive at once, since the last `begin`
     cdef uint32_t *places       # a hash table of open addressing: the numbers of the living
     cdef size_t mask
     cdef Turn *turns          # those of the batch
@@ -362,6 +363,7 @@ cdef class Instances:
         self.alive[number] = 0
         self.count += 1
         self.enter(number)
+        self.peak = max(self.peak, self.living)
         if self.silence:
             use(&self.uses, number, now, ENTERED)
         return number
@@ -625,6 +627,7 @@ cdef class Instances:
         self.uses.use_count = 0
         self.marked_count = self.count
         self.marked_oldest = self.oldest
+        self.peak = self.living
 
     def undo(self):
         """Return to the state at the last `begin`."""

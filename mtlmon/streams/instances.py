@@ -81,6 +81,7 @@ class Family:
     """The instances of all streams with the same `per`, `from` and `until`.
 
     Args:
+        name: the name of a stream that has them.
         frame: the number of the family, which is negative: that of its time-points, which are the
             rows that belong to an instance.
         keys: the columns that tell instances apart.
@@ -91,6 +92,7 @@ class Family:
         has_births: whether it matters when they began.
 
     Attributes:
+        name: as given.
         frame: the number of the family.
         keys: the columns that tell instances apart.
         lifetime: as given.
@@ -109,6 +111,7 @@ class Family:
 
     def __init__(
         self,
+        name: str,
         frame: int,
         keys: list[KeyColumn],
         start: str | None,
@@ -121,6 +124,7 @@ class Family:
         for key in keys:
             if key.kind.name not in _KEY_KINDS:
                 raise NotPossible(f"values after per cannot be {key.kind.words}")
+        self.name = name
         self.frame = frame
         self.keys = keys
         self.lifetime = lifetime

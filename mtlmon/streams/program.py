@@ -637,6 +637,14 @@ class StreamProgram:
         """The number of instances of streams with `per` that are alive, of all traces."""
         return sum(family.table.living for family in self._families)
 
+    @property
+    def most_instances(self) -> dict[str, int]:
+        """For streams with `per`, how many instances were alive at once in the last `evaluate`.
+
+        Those that share their instances count once.
+        """
+        return {family.name: family.table.peak for family in self._families}
+
     @cached_property
     def _meaning(self) -> bytes:
         """A digest of what streams and atoms are, by which a snapshot knows its program again."""

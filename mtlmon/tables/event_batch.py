@@ -43,11 +43,13 @@ class EventBatch:
         origins: the files and rows of the events, if `TableEvents.track_rows` was called.
         corrections: what the rows do, if `open_tables` was asked for that.
         inputs: the columns that streams read, if the caller computes the streams.
+        instances: for each partition, how many instances of streams were alive at once.
     """
 
     origins: Origins | None = None
     corrections: Corrections | None = None
     inputs: pa.RecordBatch | None = None
+    instances: Sequence[Mapping[str, int]] = ()
 
     def __init__(
         self,

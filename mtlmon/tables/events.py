@@ -693,6 +693,7 @@ class TableEvents(BatchReader[EventBatch], NotCopied):
             rows.tick_end,
             rows.has_all_ticks,
         )
+        batch.instances = rows.instances
         if self._origins is not None:
             batch.origins = self._origins.of(rows)
         if isinstance(self._order, Arrivals):
@@ -924,6 +925,7 @@ class TableEvents(BatchReader[EventBatch], NotCopied):
         rows.values = found.values
         rows.tick_end = found.ticks_done
         rows.has_all_ticks = found.has_all_ticks
+        rows.instances = found.instances
 
     def _add_to_digest(
         self,

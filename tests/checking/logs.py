@@ -22,7 +22,7 @@ from tests.doors import (
 from tests.strategies import ATOMS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
     from numpy.typing import NDArray
@@ -54,6 +54,7 @@ class Rows:
     rows = None
     origins = None
     corrections = None
+    instances: Sequence[Mapping[str, int]] = ()
     atoms: tuple[str, ...] = ()
     tick_end = 0
     has_all_ticks = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,8 @@ UNITS = {"ns": 1, "us": 1000, "ms": 1_000_000}
 
 class Batch:
     """Rows of a log."""
+
+    instances: Sequence[Mapping[str, int]] = ()
 
     def __init__(self, rows: list[tuple[int, int]]) -> None:
         self.time_stamps = np.array([time for time, _ in rows], np.int64)
@@ -161,3 +164,25 @@ def test_text_logs_are_watched(tmp_path: Path) -> None:
         0,
         "mtlmon: the log breaks 'assume rate <= 1/m': more than 1 row from 60 to 119\n",
     )
+
+
+def test_instances_are_those_that_are_alive_at_once(tmp_path: Path) -> None:
+    text = """\
+unit s
+key ip
+assume instances <= {limit}
+stream n = n.last(or: 0) + 1 per user until silence() > 5s
+stream seen = count[0,1s]() per page
+policy p: count(true over n) < 100
+policy q: sum(seen over seen) < 100
+"""
+    rows = "ts,ip,user,page\n1,a,x,1\n2,b,y,1\n3,a,z,2\n9,a,x,3\n9,b,x,4\n"
+    (tmp_path / "log.csv").write_text(rows)
+    # at 3, three users of two addresses; pages are forgotten sooner
+    for limit, warning in [(3, ""), (2, "more than 2 instances of stream n\n")]:
+        (tmp_path / "p.mtl").write_text(text.format(limit=limit))
+        shown = warning and f"mtlmon: the log breaks 'assume instances <= {limit}': {warning}"
+        for arguments in (["--verdicts", "false"], ["streams"]):
+            found = mtlmon(*arguments, str(tmp_path / "p.mtl"), str(tmp_path / "log.csv"))
+            assert found.errors == shown
+            assert found.status == 0

@@ -186,8 +186,14 @@ def test_loads_are_exact() -> None:
     assert (load.rows(1), load.rows_of_trace(1), load.traces) == (None, None, None)
 
 
-def total_bound(program: StreamProgram, log: list[Row]) -> int | None:
-    """The bound of a program, under the tightest assumptions that the log keeps."""
+def total_bound(program: StreamProgram, log: list[Row], instances: int | None = None) -> int | None:
+    """The bound of a program, under the tightest assumptions that the log keeps.
+
+    Args:
+        program: the program.
+        log: the rows.
+        instances: how many instances are alive at once, if that is assumed, too.
+    """
     rates: dict[int, int] = {}
     own: dict[tuple[int, int], int] = {}
     for time, trace, _ in log:
@@ -198,6 +204,8 @@ def total_bound(program: StreamProgram, log: list[Row]) -> int | None:
         Assumption("rate per key", max(own.values(), default=0), "s"),
         Assumption("keys", 3, None),
     ]
+    if instances is not None:
+        assumptions.append(Assumption("instances", instances, None))
     load = Load(assumptions, "s", has_keys=True)
     has_ticks = bool(program.periods)
     family_of = {id(kernel): one for one in program.families for kernel in one.kernels}
@@ -269,7 +277,13 @@ def test_instances_hold_no_more_than_their_bound(
         patch.setattr(bounds_module, "LARGEST_BATCH", size * (1 + 18 * bool(program.periods)))
         patch.setattr(bounds_module, "MOST_ENDED", 4)
         patch.setattr(instances_module, "MOST_ENDED", 4)
-        bound = total_bound(program, log)
+        instances = None
+        if data.draw(st.booleans()):
+            counted, instances = file.program(), 0
+            for row in log:
+                evaluated(counted, [row], SCHEMA_OF_INSTANCES, periods=file.periods, ticks=[])
+                instances = max(instances, *counted.most_instances.values())
+        bound = total_bound(program, log, instances)
         for first in range(0, len(log), size):
             part = log[first : first + size]
             evaluated(program, part, SCHEMA_OF_INSTANCES, periods=file.periods, ticks=[])
@@ -318,6 +332,9 @@ def test_what_limits_instances() -> None:
     assert living("per row.b") == 2
     assert living("per k % 4, row.b") == 14
     assert living("per if row.b then 1 else 2") == 2
+    assumed = Load([rate, Assumption("instances", 7, None)], "s", has_keys=False)
+    (family,) = File("stream x = i.last() per k").program().families
+    assert assumed.living(family) == 7
     # it is forgotten when the window has emptied
     assert living("per k", "count[0,9]()") == 110
 

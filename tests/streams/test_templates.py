@@ -185,6 +185,11 @@ def files(draw: st.DrawFn, has_ticks: bool = False) -> File:
         lines.append(f"stream z = {last} {per}{rest}")
     lines.append(f"stream w = {one(FOLDS)}")
     lines.append(f"stream v = {one([looked, f'{looked}.last(or: 0)', f'sum[0,5]({looked})'])}")
+    if draw(st.booleans()):
+        # values of instances tell other instances apart
+        invoking = one([looked, f"{looked}.last()", "w", f"coalesce({looked}, 1) + u"])
+        lines.append(f"stream q = {one(WINDOWS)} per {invoking} as o{one(['', ' until q > 2'])}")
+        lines.append(f"stream o = {one(['count(q > 0 over q)', 'sum(q over q)'])}")
     if "p" in per.split() and draw(st.booleans()):
         lines.append(f"stream a = p {per}{rest}")
     if has_ticks:

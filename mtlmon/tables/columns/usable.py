@@ -17,7 +17,7 @@ from mtlmon.tables.columns.times import MISSING
 from mtlmon.tables.formats.blocks import Block
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
     from numpy.typing import NDArray
@@ -63,6 +63,7 @@ class UsableRows:
             asked for.
         tick_end: a time below which all ticks have been computed.
         has_all_ticks: see `Computed.has_all_ticks`.
+        instances: see `Computed.instances`.
         error: the error to raise after these rows, or None.
     """
 
@@ -80,6 +81,7 @@ class UsableRows:
         self.values: Values | None = None
         self.tick_end = 0
         self.has_all_ticks = False
+        self.instances: Sequence[Mapping[str, int]] = ()
         self.error: TableError | None = None
         # Their indices in the block; None if they are its first rows.
         self._places: NDArray[np.int64] | None = None
