@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import gcd
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +29,12 @@ if TYPE_CHECKING:
     from mtlmon.streams.cells import Cells, Mask, Texts
 
 _Number = TypeVar("_Number", np.int64, np.uint8)
+_Step: TypeAlias = Literal["sum", "avg", "var", "stddev", "count"]
+
+# A pane with fewer ticks takes as much memory as these, and one that has to be undone is copied, so
+# there should not be too many.
+_LEAST_TICKS = 30
+_MOST_PANES = 500
 
 MOST_DISTANCE = 1_000_000
 """How many values LAST and HOLD look back at most; as many are kept for each trace."""
@@ -194,7 +200,7 @@ class Kernel:
         """Let a window of ticks go by their numbers; it must have had no row.
 
         Ticks may then be left out where all values in the window are the same: see
-        `native.TickWindow`.
+        `native.TickWindow`, and `native.TickPanes` for results that are wanted rarely.
 
         Args:
             period: the period of the ticks that it looks at.
@@ -202,10 +208,20 @@ class Kernel:
         lower, upper, *_ = self.extent
         first, last = -(-lower // period), upper // period
         kind, is_float = _STEPS[self.node.operator], self.argument.name == "float"
-        self.native = native.TickWindow(kind, is_float, first, last)
+        pane = gcd(self.period, lower, upper)
+        if pane % period or pane // period < _LEAST_TICKS or upper // pane > _MOST_PANES:
+            pane = 0
+        self.pane = pane
+
+        def window(kind: _Step, *, is_float: bool) -> native.Kernel:
+            if not pane:
+                return native.TickWindow(kind, is_float, first, last)
+            bounds = pane // period, lower // pane, upper // pane
+            return native.TickPanes(kind, is_float, period, *bounds)
+
+        self.native = window(kind, is_float=is_float)
         if self.counter is not None:
-            self.counter = native.TickWindow("count", False, first, last)
-        self.pane = 0
+            self.counter = window("count", is_float=False)
 
     def beside(self, last: Expression, argument: Kind) -> Kernel:
         """Return a kernel of the last values of an argument, with the texts of this one."""
@@ -396,7 +412,7 @@ _SUMS: dict[Operator, Literal["sum", "avg", "var", "stddev"]] = {
     ops.WINDOW_VAR: "var",
     ops.WINDOW_STDDEV: "stddev",
 }
-_STEPS: dict[Operator, Literal["sum", "avg", "var", "stddev", "count"]] = {
+_STEPS: dict[Operator, _Step] = {
     **_SUMS,
     ops.WINDOW_COUNT: "count",
 }

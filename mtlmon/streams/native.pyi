@@ -119,6 +119,18 @@ class TickWindow(Kernel):
     ) -> None: ...
 
 @final
+class TickPanes(Kernel):
+    def __init__(
+        self,
+        kind: _Sum | Literal["count"],
+        is_float: bool,
+        period: int,
+        ticks: int,
+        first: int,
+        last: int,
+    ) -> None: ...
+
+@final
 class Arena:
     @property
     def state_count(self) -> int: ...

@@ -249,6 +249,42 @@ cdef class SumWindow(Window):
             )
         return 0
 
+    cdef void add_total(self, uint32_t trace, uint32_t other, int sign) noexcept nogil:
+        """Add the total of another trace to that of a trace, or subtract it."""
+        cdef SumState *state = &self.states[trace]
+        cdef const SumState *more = &self.states[other]
+        state.count += sign * more.count
+        state.specials.positive += sign * more.specials.positive
+        state.specials.negative += sign * more.specials.negative
+        state.specials.undefined += sign * more.specials.undefined
+        add_number(
+            number_of(&self.sums, trace), number_of(&self.sums, other), self.sums.width, sign < 0
+        )
+        if self.has_squares():
+            add_number(
+                number_of(&self.squares, trace), number_of(&self.squares, other),
+                self.squares.width, sign < 0
+            )
+
+    cdef void clear_total(self, uint32_t trace) noexcept nogil:
+        """Let the total of a trace be that of no values."""
+        memset(&self.states[trace], 0, sizeof(SumState))
+        memset(number_of(&self.sums, trace), 0, number_bytes(&self.sums))
+        if self.has_squares():
+            memset(number_of(&self.squares, trace), 0, number_bytes(&self.squares))
+
+    cdef int move_totals(
+        self, size_t width, uint32_t traces, const uint32_t *numbers, size_t count
+    ) except -1:
+        """Move the totals of traces to their new numbers, of which each has so many."""
+        moved_states(self.states, width * sizeof(SumState), traces, numbers, count)
+        moved_states(self.sums.words, width * number_bytes(&self.sums), traces, numbers, count)
+        if self.has_squares():
+            moved_states(
+                self.squares.words, width * number_bytes(&self.squares), traces, numbers, count
+            )
+        return 0
+
     cdef inline int enter(self, size_t index) except -1 nogil:
         if self.panes.width:
             return self.add_pane(index, 1)
@@ -357,12 +393,7 @@ cdef class SumWindow(Window):
         return 0
 
     cdef int renumber(self, const uint32_t *numbers, size_t count) except -1:
-        moved_states(self.states, sizeof(SumState), self.traces, numbers, count)
-        moved_states(self.sums.words, number_bytes(&self.sums), self.traces, numbers, count)
-        if self.has_squares():
-            moved_states(
-                self.squares.words, number_bytes(&self.squares), self.traces, numbers, count
-            )
+        self.move_totals(1, self.traces, numbers, count)
         return Window.renumber(self, numbers, count)
 
     cdef int write(self, NumberWriter writer) except -1:
@@ -492,10 +523,7 @@ cdef class SumWindow(Window):
     cdef int read_total(self, uint32_t trace, const uint64_t *words, size_t size) except -1 nogil:
         cdef SumState *state = &self.states[trace]
         cdef size_t done = 1
-        memset(state, 0, sizeof(SumState))
-        memset(number_of(&self.sums, trace), 0, number_bytes(&self.sums))
-        if self.has_squares():
-            memset(number_of(&self.squares, trace), 0, number_bytes(&self.squares))
+        self.clear_total(trace)
         if words == NULL:
             return 0
         if size == 0 or (words[0] & 1 and size < 1 + SPECIAL_WORDS):

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import mtlmon
 from mtlmon.errors import SnapshotError
+from tests.doors import streams_kernels as kernels
 from tests.doors import streams_native as native
 from tests.streams.programs import Row, StreamText, Texts, Tick, evaluated, rows, ticking_programs
 from tests.streams.test_ticks import CUTS, expected, in_batches, require_same
@@ -128,6 +129,43 @@ def test_few_ticks_are_due(texts: Texts, log: list[Row], cuts: list[int], saved:
     # for each row, window and period one when it enters and one when it leaves
     for name in texts.periods if "integral" not in str(texts) else ():
         assert len([tick for tick in due if tick[3] == name]) <= 90 * len(log)
+
+
+@st.composite
+def paned_programs(draw: st.DrawFn) -> Texts:
+    """Sums of the ticks of a faster stream, which can rest."""
+    windows = ["count[0,3]()", "sum[0,7](i % 9)", "max[1,9](f)", "avg[2,9](i % 7)", "f.hold()"]
+    interval = st.sampled_from(["[0,12]", "[0,24]", "[12,24]", "[24,24]", "[0,0]", "[12,36]"])
+    words = st.sampled_from(["sum", "avg", "var", "stddev", "count"])
+    period = draw(st.sampled_from([1, 2, 6]))
+    streams: dict[str, StreamText] = {"x": (draw(st.sampled_from(windows)), None, period)}
+    wanted: list[str | tuple[str, int]] = []
+    for _ in range(2):
+        word = draw(words)
+        argument = (
+            draw(st.sampled_from(["(x > 1)", "(x > 1, or: 7)"])) if word == "count" else "(x)"
+        )
+        wanted.append((f"{word}{draw(interval)}{argument}", draw(st.sampled_from([12, 24]))))
+    return Texts(streams, wanted)
+
+
+@given(paned_programs(), rows(), CUTS, st.integers(0, 3))
+def test_sums_of_faster_ticks_keep_panes(
+    texts: Texts, log: list[Row], cuts: list[int], saved: int
+) -> None:
+    log = [(time, trace, {**row, "i": (row["i"] or 0) % 100}) for time, trace, row in log]
+    # a trace rests at the end of a long silence
+    log = [(time + 90 * (place > 20), trace, row) for place, (time, trace, row) in enumerate(log)]
+    until = log[-1][0] + 100 if log else 7
+    wanted = expected(texts, log, until)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kernels, "_LEAST_TICKS", 2)
+        program = texts.program(only_due=True)
+        assert program.due_ticks
+        names = [type(one).__name__ for one in program.natives]
+        assert "TickPanes" in names
+        found, due = in_batches(texts, log, cuts, saved, until, only_due=True)
+    require_same((found, filled(due, wanted[1])), wanted, texts)
 
 
 def test_only_what_does_not_rest_is_a_reason() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,10 @@ NAMES = ["count", "sum", "avg", "var", "stddev"]
 
 def tick_window(name: str, is_float: bool, first: int, last: int) -> native.TickWindow:
     return native.TickWindow(name, is_float, first, last)  # type: ignore[arg-type]
+
+
+def paned(name: str, is_float: bool, ticks: int, first: int, last: int) -> native.TickPanes:
+    return native.TickPanes(name, is_float, 2, ticks, first, last)  # type: ignore[arg-type]
 
 
 def by_number(rows: list[tuple[int, int, Value]]) -> list[tuple[int, int, Value]]:
@@ -127,3 +132,75 @@ def test_arguments_are_checked() -> None:
         tick_window("sum", True, 0, 2).feed(
             batch, two, None, two, np.zeros(2, np.uint8), None, batch
         )
+
+
+@st.composite
+def gapped(draw: st.DrawFn, kind: str, ticks: int, last: int) -> list[tuple[int, int, Value]]:
+    """Ticks of traces every 2, some left out where all values of the window are the same."""
+    values: list[Value] = [None, 0, 1, -3, 2**40] if kind == "int" else [None, 0.1, 1e300, math.inf]
+    found: list[tuple[int, int, Value]] = []
+    for trace in range(2):
+        tick = draw(st.integers(0, 9))
+        for _ in range(draw(st.integers(0, 3))):
+            count = draw(st.sampled_from([1, 2, ticks - 1, ticks, 3 * ticks]))
+            value: Value = None
+            for _ in range(count):
+                value = draw(st.sampled_from(values))
+                found.append((2 * tick, trace, value))
+                tick += 1
+            if draw(st.booleans()):
+                rest = ticks * (last + 1)
+                found += [(2 * (tick + place), trace, value) for place in range(rest)]
+                # what is left out here repeats the value
+                tick += rest + draw(st.integers(0, rest))
+    return sorted(found, key=lambda row: row[:2])
+
+
+@pytest.mark.parametrize("kind", ["int", "float"])
+@pytest.mark.parametrize("name", NAMES)
+@settings(max_examples=60)
+@given(st.data(), st.integers(2, 5), st.integers(0, 2), st.integers(0, 3), st.integers(1, 40))
+def test_panes_of_ticks_are_those_of_all_ticks(
+    name: str, kind: str, data: st.DataObject, ticks: int, first: int, length: int, size: int
+) -> None:
+    last = first + length
+    rows = data.draw(gapped(kind, ticks, last))
+    is_float = kind == "float"
+    every: list[tuple[int, int, Value]] = []
+    for trace in range(2):
+        own = [row for row in rows if row[1] == trace]
+        for row, behind in zip(own, [*own[1:], None], strict=False):
+            end = row[0] + 2 if behind is None else behind[0]
+            every += [(time, trace, row[2]) for time in range(row[0], end, 2)]
+    every.sort(key=lambda row: row[:2])
+    width = 2 * ticks
+    wanted = dict(
+        zip(
+            [row[:2] for row in every],
+            expected(name, every, first * width, last * width),
+            strict=True,
+        )
+    )
+    kernel = paned(name, is_float, ticks, first, last)
+    feeder = Feeder(kernel, is_float, gives_floats(name, is_float))
+    for start in range(0, len(rows), size):
+        batch = rows[start : start + size]
+        if data.draw(st.booleans()):
+            snapshot = feeder.kernel.snapshot()
+            feeder.kernel = paned(name, is_float, ticks, first, last)
+            feeder.kernel.restore(snapshot)
+            assert feeder.kernel.snapshot() == snapshot
+        feeder.kernel.begin()
+        if data.draw(st.booleans()):
+            clock = feeder.clock
+            feeder.feed(batch)
+            feeder.kernel.undo()
+            feeder.clock = clock
+        found = feeder.feed(batch)
+        at = [
+            (value, wanted[time, trace])
+            for (time, trace, _), value in zip(batch, found, strict=True)
+            if time % width == 0
+        ]
+        assert all(same(*pair) for pair in at), (at, rows)
+    assert feeder.kernel.held_bytes <= kernel.most_bytes(3, 0, 0, size)
