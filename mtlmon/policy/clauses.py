@@ -492,6 +492,12 @@ def read_stream(
             )
     order = "per, on, every, from, until"
     clauses.require_end(f"an operator or the end (clauses come in this order: {order})")
+    if clock is not None and clock.period is not None:
+        # where there are no rows, a column behind per has the value that it has in the instance
+        for number, (key, parameter) in enumerate(per):
+            if parameter is None and key.operator is ops.COLUMN and key.name not in parameters:
+                per[number] = key, key.name
+                parameters.append(key.name)
     value = scope.resolved(written, parameters=parameters)
     if value.operator is ops.MACHINE and kind is not None:
         if kind == "time":

@@ -30,7 +30,7 @@ from mtlmon.policy.predicates.expression import (
     TypedColumn,
 )
 from mtlmon.policy.predicates.instants import read_instant
-from mtlmon.policy.templates import keys_of
+from mtlmon.policy.templates import grouped_by, keys_of
 from mtlmon.support.disjoint_sets import DisjointSets
 from mtlmon.syntax import operators as formula_ops
 from mtlmon.syntax.traversal import postorder
@@ -531,6 +531,12 @@ class _Finder:
         operator = node.operator
         if operator is ops.OVER:
             word = node.over.aggregate
+            keys = self.keys.get(node.over.stream, [])
+            stream = self.file.streams.get(node.over.stream)
+            numbers = () if stream is None else grouped_by(node, stream.per) or ()
+            for operand, number in zip(operands[1:], numbers, strict=False):
+                self.slots.alike([operand, keys[number]])
+            operands = operands[:1]
         elif operator in ops.OF_FORMULAS:
             word = node.aggregate.word.lower()
         else:

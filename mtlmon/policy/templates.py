@@ -252,6 +252,9 @@ def require_readable(
                     node, message, f"declare it: stream {shown} = ... per EXPRESSION"
                 )
             if node.operator is ops.OVER:
+                if grouped_by(node, streams[name]) is None:
+                    raise _no_such_group(node, streams[name])
+                stack += reversed(node.operands[1:])
                 continue
             count = len(streams[name])
             if len(node.operands) != count:
@@ -305,8 +308,7 @@ def _outside_instances(expression: Expression) -> list[Expression]:
     while stack:
         node = stack.pop()
         found.append(node)
-        if node.operator is not ops.OVER:
-            stack += node.operands
+        stack += node.operands[1:] if node.operator is ops.OVER else node.operands
     return found
 
 
@@ -350,6 +352,35 @@ def keys_of(per: Per) -> tuple[Expression, ...]:
 def parameters_of(per: Per) -> dict[str, int]:
     """Return the number of the key that each parameter stands for."""
     return {name: number for number, (_, name) in enumerate(per) if name is not None}
+
+
+def grouped_by(node: Expression, per: Per) -> tuple[int, ...] | None:
+    """Return the numbers of the keys that the operands of OVER behind the first are of.
+
+    Returns:
+        The numbers; None if `by` names something else.
+    """
+    numbers = _key_numbers(per)
+    if all(name in numbers for name in node.over.by):
+        return tuple(numbers[name] for name in node.over.by)
+    return None
+
+
+def _key_numbers(per: Per) -> dict[str, int]:
+    """The number of the key for each name that `by` can use: a parameter, or a column."""
+    numbers = {key.name: n for n, (key, _) in enumerate(per) if key.operator is ops.COLUMN}
+    return numbers | parameters_of(per)
+
+
+def _no_such_group(node: Expression, per: Per) -> TemplateError:
+    known = _key_numbers(per)
+    shown = column_text(node.over.stream)
+    hint = f"the values behind per are {', '.join(map(column_text, known))}"
+    if not known:
+        hint = f"give the value a name there, as in per {per[0][0]} as id"
+    unknown = next(name for name in node.over.by if name not in known)
+    message = f"instances of {shown} have no {column_text(unknown)}"
+    return TemplateError(node, message, hint)
 
 
 def stream_of(node: Expression) -> str:

@@ -414,13 +414,11 @@ class Declarations:
             if node.operator in NAMED:
                 found[Need(self.name(node, period, predicate), is_past)] = None
             elif node.operator in OF_INSTANCES:
-                if period < ROWS < self.period_of(period):
-                    message = "a stream with per and every cannot read other instances"
-                    hint = f"read {node} in a stream without per"
-                    raise error_at(predicate, node, message, hint)
                 found[Need(self.name_of_instances(node), is_past)] = None
                 if node.operator is ops.OVER:
-                    period = self.frame_of_over(node)
+                    stack += [(operand, is_past, period) for operand in node.operands[1:]]
+                    stack.append((node.operands[0], is_past, self.frame_of_over(node)))
+                    continue
             if node.operator in MEMORY:
                 is_past = is_past or self.extent(node, predicate).excludes_present
                 inner = self.argument_period(node, predicate, period)

@@ -1,8 +1,9 @@
 # cython: language_level=3
 """Aggregates over the living instances of streams with `per`.
 
-Each trace has a counter, an exact sum or a sorted multiset, which changes when an instance has a
-new value or ends.
+Each trace, or each group of instances, has a counter, an exact sum or a sorted multiset, which
+changes when an instance has a new value or ends. Where there are groups, their numbers take the
+place of those of traces.
 """
 
 
@@ -180,9 +181,13 @@ cdef class Over:
         return 0
 
     cdef int get(self, uint32_t trace, int64_t *result) noexcept nogil:
-        cdef OverState *state = &self.states[trace]
+        cdef OverState *state
         cdef const CodeBlock *block
         cdef double found
+        if trace == NO_INSTANCE:
+            result[0] = 0
+            return FOUND if self.kind == OVER_COUNT else NOTHING
+        state = &self.states[trace]
         result[0] = state.count
         if self.kind == OVER_COUNT:
             return FOUND
@@ -207,19 +212,19 @@ cdef class Over:
         )
 
     cdef inline int turn(
-        self, Instances instances, const Turn *turn, int64_t birth, bint has_birth
+        self, const uint32_t *groups, const Turn *turn, int64_t birth, bint has_birth
     ) except -1 nogil:
         """Take out the value of an instance that ends, or give a value to one that begins."""
         if not turn.is_birth or has_birth:
             self.replace(
-                instances.traces[turn.number], turn.number, birth if turn.is_birth else 0,
-                turn.is_birth,
+                groups[turn.number], turn.number, birth if turn.is_birth else 0, turn.is_birth
             )
         return 0
 
     def feed(
         self, Instances instances not None, Batch batch not None, numbers, values, mask, results,
-        validity, moments=None, is_result=None, births=None
+        validity, moments=None, is_result=None, births=None, groups=None, wanted_groups=None,
+        uint32_t group_count=0
     ):
         """Compute the results at the rows of a batch, or at other time-points among them.
 
@@ -229,6 +234,11 @@ cdef class Over:
         moments: as for `Instances.find`.
         is_result: an array of bytes, 0 where no result is wanted; None if all are.
         births: the cell of instances that begin, if they have a value then; used with `moments`.
+        groups: the number of each instance's group, an array of type uint32; None if all instances
+            of a trace are one.
+        wanted_groups: for each time-point the number of the group that a result is of, 2^32-1 for
+            one without instances, an array of type uint32.
+        group_count: all numbers of groups are below this.
         """
         cdef size_t count = batch.count
         cdef Memory number_memory = contiguous(numbers, sizeof(uint32_t), count)
@@ -243,7 +253,9 @@ cdef class Over:
         cdef const uint8_t *mask_bytes = NULL
         cdef const int64_t *moment_cells = NULL
         cdef const uint8_t *wanted = NULL
-        cdef Memory moment_memory, wanted_memory
+        cdef Memory moment_memory, wanted_memory, group_memory, wanted_group_memory
+        cdef const uint32_t *group_of = instances.traces
+        cdef const uint32_t *wanted_group = NULL
         cdef bint has_birth = births is not None
         cdef int64_t birth = births if has_birth else 0
         cdef size_t place = 0
@@ -258,29 +270,39 @@ cdef class Over:
         if is_result is not None:
             wanted_memory = contiguous(is_result, 1, count)
             wanted = <const uint8_t *> wanted_memory.buffer.buf
-        self.make_room(max(batch.traces, instances.head_count), instances.count)
+        if groups is not None:
+            group_memory = contiguous(groups, sizeof(uint32_t), instances.count)
+            group_of = <const uint32_t *> group_memory.buffer.buf
+            wanted_group_memory = contiguous(wanted_groups, sizeof(uint32_t), count)
+            wanted_group = <const uint32_t *> wanted_group_memory.buffer.buf
+            self.make_room(group_count, instances.count)
+        else:
+            self.make_room(max(batch.traces, instances.head_count), instances.count)
         with nogil:
             for row in range(count):
                 while place < instances.turn_count and has_come(
                     &instances.turns[place], moment_of(moment_cells, row), batch.time_stamps[row]
                 ):
-                    self.turn(instances, &instances.turns[place], birth, has_birth)
+                    self.turn(group_of, &instances.turns[place], birth, has_birth)
                     place += 1
                 number = number_cells[row]
                 if number != NO_INSTANCE:
                     self.replace(
-                        instances.traces[number], number, value_cells[row],
+                        group_of[number], number, value_cells[row],
                         mask_bytes == NULL or mask_bytes[row],
                     )
                 if wanted != NULL and not wanted[row]:
                     continue
-                valid[row] = <uint8_t> self.get(batch.trace(row), &result_cells[row])
+                valid[row] = <uint8_t> self.get(
+                    batch.trace(row) if wanted_group == NULL else wanted_group[row],
+                    &result_cells[row],
+                )
                 if valid[row] == OVERFLOWS:
                     with gil:
                         return row
             # those behind the last time-point
             while place < instances.turn_count:
-                self.turn(instances, &instances.turns[place], birth, has_birth)
+                self.turn(group_of, &instances.turns[place], birth, has_birth)
                 place += 1
         return count
 
@@ -345,10 +367,14 @@ cdef class Over:
                 writer.put(0)
         return writer.taken()
 
-    def restore(self, snapshot, Instances instances not None, bint from_integers=False):
+    def restore(
+        self, snapshot, Instances instances not None, bint from_integers=False, groups=None,
+        uint32_t group_count=0
+    ):
         """Continue from the snapshot of values of the same instances, which have been restored.
 
         from_integers: the snapshot has integers, which are floats here.
+        groups, group_count: as for `feed`.
 
         Raises:
             SnapshotError: the bytes are not such a snapshot.
@@ -356,14 +382,19 @@ cdef class Over:
         cdef NumberReader reader = NumberReader()
         cdef uint32_t number
         cdef int64_t cell
+        cdef Memory group_memory
+        cdef const uint32_t *group_of = instances.traces
         reader.open(as_bytes(snapshot), 0)
-        self.make_room(instances.head_count, instances.count)
+        if groups is not None:
+            group_memory = contiguous(groups, sizeof(uint32_t), instances.count)
+            group_of = <const uint32_t *> group_memory.buffer.buf
+        self.make_room(max(group_count, instances.head_count), instances.count)
         for number in range(instances.count):
             if reader.get(1):
                 cell = unzigzag(reader.get(UINT64_MAX))
                 if from_integers:
                     cell = cell_of_integer(cell)
-                self.replace(instances.traces[number], number, cell, True)
+                self.replace(group_of[number], number, cell, True)
         reader.end()
         self.begin()
 

@@ -11,7 +11,7 @@ from mtlmon.policy.predicates.expression import Expression, Offset
 from mtlmon.policy.predicates.kinds import joined as joined_kind
 from mtlmon.policy.predicates.machine_code import NotPossible
 from mtlmon.policy.predicates.time_points import MEMORY, ROWS
-from mtlmon.policy.templates import OF_INSTANCES, parameters_of
+from mtlmon.policy.templates import OF_INSTANCES, grouped_by, parameters_of
 from mtlmon.streams.cells import cell_kind
 from mtlmon.streams.declarations import NAMED, NOW, error_at
 from mtlmon.streams.forgetting import of_remembered, silence_to_forget
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from mtlmon.policy.templates import Lifetime
     from mtlmon.streams.cells import Texts
     from mtlmon.streams.declarations import Declarations, Name, Stream
+    from mtlmon.streams.instance_groups import InstanceGroups
     from mtlmon.streams.layer import Layer
     from mtlmon.streams.layer_columns import LayerColumns
     from mtlmon.streams.placing import Placer
@@ -225,18 +226,20 @@ class InstancePlacer:
         replaced = with_operands(node, operands)
         key_of = (period, replaced)
         if key_of not in self._columns.known:
-            layer = 0
-            keys = []
-            for operand, key in zip(operands, family.keys, strict=True):
-                column, lowest = self.at_rows(operand, origin, period)
-                layer = max(layer, lowest)
-                keys.append(KeyColumn(column, self._columns.kind(operand.expression, origin)))
-                self._require_comparable(keys[-1], key, origin, node)
-            self._columns.known[key_of] = self._looked_up(
-                name, keys, layer, origin, max(period, ROWS)
-            )
+            found = [
+                self._key_value(operand, key, origin, node, period)
+                for operand, key in zip(operands, family.keys, strict=True)
+            ]
+            keys = [key for key, _ in found]
+            layer = max(lowest for _, lowest in found)
+            points = self._reading_points(period)
+            self._columns.known[key_of] = self._looked_up(name, keys, layer, origin, points)
         column, layer = self._columns.known[key_of]
         return Placed(read(column, node), max(layer, self.first_layer(period)))
+
+    def _reading_points(self, period: int) -> int:
+        """Where instances are read: at ticks, also those of instances, or at rows of the trace."""
+        return ROWS if self._declared.is_of_rows(period) else period
 
     def _looked_up(
         self, name: Name, keys: list[KeyColumn], layer: int, origin: Predicate, period: int
@@ -249,7 +252,7 @@ class InstancePlacer:
         argument_period = ROWS
         is_of_now = may_become_null = self._declared.period_of(name.period) == NOW
         if is_of_now:
-            self._nows[name.period].periods.add(period)
+            self._nows[name.period].periods.add(self._declared.period_of(period))
             stream = self._declared.streams[name.name].value
             remembered = of_remembered(stream.expression, name.name, self._declared)
             may_become_null = self._declared.may_be_null(remembered, None)
@@ -257,7 +260,7 @@ class InstancePlacer:
                 where = self._placer.place(remembered.operands[0], stream, name.period)
                 chosen = chosen_value(where.expression, held.expression, None)
                 held = Placed(chosen, max(held.layer, where.layer))
-        if self._declared.period_of(name.period) != ROWS or period > ROWS:
+        if self._declared.period_of(name.period) != ROWS or period != ROWS:
             argument_period = name.period
             value, lowest = self._columns.column(held, origin, name.period)
         else:
@@ -293,16 +296,21 @@ class InstancePlacer:
         self._columns.layer(layer).tasks.append(OwnRowsTask(chosen, column, name.period, frame))
         return Placed(read(chosen, origin.expression), layer + 1)
 
-    def over(self, node: Expression, origin: Predicate, period: int) -> Placed:
-        """Place an aggregate over the instances of a stream."""
+    def over(
+        self, node: Expression, values: list[Placed], origin: Predicate, period: int
+    ) -> Placed:
+        """Place an aggregate over the instances of a stream, or a group with some values."""
         frame = self._declared.frame_of_over(node)
         own_period = self._declared.period_of(frame)
-        points = max(period, ROWS)
-        if (points, node) not in self._columns.known:
+        points = self._reading_points(period)
+        known_as = points, with_operands(node, [Placed(node.operands[0], 0), *values])
+        if known_as not in self._columns.known:
             family, _ = self.family(frame)
+            groups, keys, layer_of_keys = self._groups(family, node, values, origin, period)
             placed = self._placer.place(self._held_argument(node, origin, frame), origin, frame)
             first = None
-            whole = Expression(ops.OVER, (placed.expression,), node.value, node.span)
+            over = node.over._replace(by=())
+            whole = Expression(ops.OVER, (placed.expression,), over, node.span)
             kind = self._columns.kinds(whole, origin, self._columns.schema)[id(placed.expression)]
             is_at_rows = own_period == ROWS == points
             if is_at_rows:
@@ -313,26 +321,69 @@ class InstancePlacer:
                 first, lowest = self._before_ticks(node, kind, origin, frame)
                 layer = max(layer, lowest)
             elif own_period == NOW:
-                self._nows[frame].periods.add(points)
+                self._nows[frame].periods.add(self._declared.period_of(points))
+            layer = max(layer, layer_of_keys)
             argument_period = ROWS if is_at_rows else frame
             result = f"{self._columns.prefix}{len(self._columns.schema.names)}"
             try:
                 task = OverTask(
-                    result, node, family, column, kind, self._texts, argument_period, points, first
+                    result,
+                    node,
+                    family,
+                    column,
+                    kind,
+                    self._texts,
+                    argument_period,
+                    points,
+                    first,
+                    groups,
+                    keys,
                 )
             except NotPossible as error:
                 raise error_at(origin, node, str(error)) from None
             self._columns.new_column(column_type(task.kind))
             self._columns.layer(layer).tasks.append(task)
-            self._columns.known[points, node] = result, layer + 1
-        column, layer = self._columns.known[points, node]
+            self._columns.known[known_as] = result, layer + 1
+        column, layer = self._columns.known[known_as]
         return Placed(read(column, node), max(layer, self.first_layer(period)))
+
+    def _groups(
+        self,
+        family: Family,
+        node: Expression,
+        values: list[Placed],
+        origin: Predicate,
+        period: int,
+    ) -> tuple[InstanceGroups | None, list[KeyColumn], int]:
+        """Place the values behind `by`; the groups, the columns of the values, and their layer."""
+        if not values:
+            return None, [], 0
+        numbers = grouped_by(node, self._declared.streams[node.over.stream].per)
+        assert numbers is not None
+        found = [
+            self._key_value(value, family.keys[number], origin, operand, period)
+            for value, number, operand in zip(values, numbers, node.operands[1:], strict=True)
+        ]
+        keys = [key for key, _ in found]
+        return family.groups(numbers), keys, max(layer for _, layer in found)
+
+    def _key_value(
+        self, placed: Placed, key: KeyColumn, origin: Predicate, node: Expression, period: int
+    ) -> tuple[KeyColumn, int]:
+        """Place a value of a key that is looked for; its column and layer."""
+        if self._declared.is_of_rows(period):
+            column, layer = self.at_rows(placed, origin, period)
+        else:
+            column, layer = self._columns.column(placed, origin, period)
+        found = KeyColumn(column, self._columns.kind(placed.expression, origin))
+        self._require_comparable(found, key, origin, node)
+        return found, layer
 
     def _before_ticks(
         self, node: Expression, kind: Kind, origin: Predicate, frame: int
     ) -> tuple[str, int]:
         """Place the argument of OVER for an instance that has had no tick; its column and layer."""
-        (argument,) = node.operands
+        argument = node.operands[0]
         built: dict[int, Expression] = {}
         for one in postorder(argument):
             operands = tuple(built[id(operand)] for operand in one.operands)
@@ -352,7 +403,7 @@ class InstancePlacer:
 
     def _held_argument(self, node: Expression, origin: Predicate, frame: int) -> Expression:
         """The argument of OVER, with the held values of streams, but windows as of now."""
-        (argument,) = node.operands
+        argument = node.operands[0]
         own = self._declared.frame(node.over.stream)
         at_now = self._declared.period_of(frame) == NOW
         built: dict[int, Expression] = {}

@@ -604,6 +604,26 @@ cdef class Instances:
                 raise ValueError("there is no such instance")
             found[k] = self.traces[wanted[k]]
 
+    def cells_of(self, size_t column, numbers, cells):
+        """Find one cell of the keys of instances.
+
+        column: which cell.
+        numbers: numbers of instances, an array of type uint32.
+        cells: an array of type int64 of the same length, which gets the cells.
+        """
+        cdef Memory number_memory = contiguous(numbers, sizeof(uint32_t), 0)
+        cdef size_t count = <size_t> number_memory.buffer.shape[0]
+        cdef Memory cell_memory = contiguous(cells, sizeof(int64_t), count, True)
+        cdef const uint32_t *wanted = <const uint32_t *> number_memory.buffer.buf
+        cdef int64_t *found = <int64_t *> cell_memory.buffer.buf
+        cdef size_t k
+        if column >= self.width:
+            raise ValueError("there is no such cell")
+        for k in range(count):
+            if wanted[k] >= self.count:
+                raise ValueError("there is no such instance")
+            found[k] = self.keys[<size_t> wanted[k] * self.width + column]
+
     def births_of(self, numbers, times):
         """Find the times of the first rows of instances.
 

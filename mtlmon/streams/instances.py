@@ -26,12 +26,13 @@ from mtlmon.policy.predicates.time_points import ROWS
 from mtlmon.streams import native
 from mtlmon.streams.bounds import MOST_ENDED
 from mtlmon.streams.cells import from_cells, is_set, room_for_results, to_cells
+from mtlmon.streams.instance_groups import FORGOTTEN, InstanceGroups
 from mtlmon.streams.kernels import Extent, Kernel
 from mtlmon.syntax.report import shorten
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import TypeAlias
+    from typing import TypeAlias, TypedDict
 
     from numpy.typing import NDArray
 
@@ -45,9 +46,15 @@ if TYPE_CHECKING:
     from mtlmon.streams.recursion import MachineResults, MachineTask
     from mtlmon.streams.ticks_of_ends import TicksOfEnds
 
+    Numbers: TypeAlias = NDArray[np.uint32]
     _Keys: TypeAlias = tuple[list[Cells], list[Mask | None]]
 
-_NO_INSTANCE = 2**32 - 1
+    class _Grouped(TypedDict, total=False):
+        groups: Numbers
+        wanted_groups: Numbers | None
+        group_count: int
+
+
 _KEY_KINDS = {"integer", "float", "boolean", "text", "time", "null"}
 _SHOWN_WIDTH = 60
 _LEAST, _GREATEST = -(2.0**63), 2.0**63
@@ -100,6 +107,7 @@ class Family:
         kernels: the kernels of values of single instances.
         aggregates: the aggregates over all instances.
         kinds_over: the kind of the values of each of them.
+        groups_of: what is aggregated by each of them; None for all instances of a trace.
         own_ticks: the ticks of the instances.
         nows: where their windows are read.
         ticks_of_ends: the ticks at which their own values may end them; None if none do.
@@ -131,15 +139,23 @@ class Family:
         self.kernels: list[Kernel] = []
         self.aggregates: list[native.Over] = []
         self.kinds_over: list[Kind] = []
+        self.groups_of: list[InstanceGroups | None] = []
+        self._groups: dict[tuple[int, ...], InstanceGroups] = {}
         self.own_ticks: list[InstanceTicks] = []
         self.nows: list[InstanceNows] = []
         self.ticks_of_ends: TicksOfEnds | None = None
         self.numbers = np.empty(0, np.uint32)
-        is_text = [key.kind.name == "text" for key in keys]
-        self.table = native.Instances(is_text, lifetime.age, lifetime.silence, has_births)
+        self._is_text = [key.kind.name == "text" for key in keys]
+        self.table = native.Instances(self._is_text, lifetime.age, lifetime.silence, has_births)
         self._start = start
         self._ends = ends
         self._texts = texts
+
+    def groups(self, keys: tuple[int, ...]) -> InstanceGroups:
+        """The groups of instances that share some of the values behind `per`."""
+        if keys not in self._groups:
+            self._groups[keys] = InstanceGroups(self.table, self._is_text, keys)
+        return self._groups[keys]
 
     @property
     def ticks(self) -> list[InstanceTicks | InstanceNows]:
@@ -195,17 +211,21 @@ class Family:
             ticks.end(self.table, points)
         if ending is not None and done < rows.count:
             raise RowError(ending.overflow(), rows=(done,))
-        is_own = self.numbers != _NO_INSTANCE
+        is_own = self.numbers != FORGOTTEN
         points.add_family(self.frame, self.numbers, None if is_own.all() else is_own)
         return found
 
     def cells_of(
-        self, found: Sequence[KeyColumn], columns: dict[str, pa.Array]
+        self,
+        found: Sequence[KeyColumn],
+        columns: dict[str, pa.Array],
+        numbers: Sequence[int] | None = None,
     ) -> tuple[list[Cells], list[Mask | None]]:
-        """Return columns as cells of keys, each with its mask or None."""
+        """Return columns as cells of keys, or of some values of these, each with its mask."""
+        keys = self.keys if numbers is None else [self.keys[number] for number in numbers]
         pairs = [
             _key_cells(columns[one.name], one.kind, key.kind, self._texts)
-            for one, key in zip(found, self.keys, strict=True)
+            for one, key in zip(found, keys, strict=True)
         ]
         return [cells for cells, _ in pairs], [mask for _, mask in pairs]
 
@@ -227,6 +247,8 @@ class Family:
             aggregate.undo()
         for ticks in self.ticks:
             ticks.undo()
+        for groups in self._groups.values():
+            groups.undo()
 
     def compact(self, new_traces: bytes | None = None) -> None:
         """Forget the instances that have ended, and give traces new numbers."""
@@ -236,8 +258,9 @@ class Family:
                 one.keep(numbers)
         for ticks in self.ticks:
             ticks.keep(numbers)
-        for aggregate in self.aggregates:
-            aggregate.keep(numbers, new_traces)
+        kept = {keys: groups.keep(numbers) for keys, groups in self._groups.items()}
+        for aggregate, own in zip(self.aggregates, self.groups_of, strict=True):
+            aggregate.keep(numbers, new_traces if own is None else kept[own.keys])
 
     def forget_all(self) -> None:
         """Forget all traces with their instances; the caller resets the state of kernels."""
@@ -251,6 +274,7 @@ class Family:
         found = self.table.held_bytes + sum(one.held_bytes for one in self.aggregates)
         if self.ticks_of_ends is not None:
             found += self.ticks_of_ends.native.held_bytes
+        found += sum(groups.held_bytes for groups in self._groups.values())
         return found + sum(ticks.held_bytes for ticks in self.ticks)
 
     @property
@@ -288,8 +312,20 @@ class Family:
                 ticks.restore(next(rest))
             except ValueError as error:
                 raise SnapshotError(str(error)) from None
-        for aggregate, part, flag in zip(self.aggregates, rest, widened_over, strict=True):
-            aggregate.restore(part, self.table, flag)
+        own = zip(self.aggregates, self.groups_of, widened_over, rest, strict=True)
+        for aggregate, groups, flag, part in own:
+            found = () if groups is None else (groups.of_instances, groups.count)
+            aggregate.restore(part, self.table, flag, *found)
+
+    def mark_texts(self, flags: Mask) -> None:
+        """Find the texts that keys have; see `native.Instances.mark_texts`."""
+        self.table.mark_texts(flags)
+
+    def renumber_texts(self, new_numbers: bytes) -> None:
+        """Give the texts of keys new numbers; `compact` comes before."""
+        self.table.renumber_texts(new_numbers)
+        for groups in self._groups.values():
+            groups.renumber_texts()
 
 
 class FamilyTask:
@@ -439,7 +475,7 @@ class LookUpTask:
         self, points: Points, values: Cells, mask: Mask | None, keys: _Keys
     ) -> tuple[Cells, Mask]:
         meeting = points.instance_meeting(self.argument_period, self.period)
-        rows = points.batch(self.period)
+        rows = points.readers(self.period)
         looked = np.empty(rows.count, np.uint32)
         self.family.table.find(rows, *keys, looked, meeting.moments[meeting.results])
         count = meeting.batch.count
@@ -462,7 +498,7 @@ class LookUpTask:
         kernel: Kernel, times: Cells, numbers: NDArray[np.uint32], cells: Cells, masks: Mask
     ) -> tuple[Cells, Mask]:
         """Put values, and get those of instances at the same time-points."""
-        places = np.flatnonzero(numbers != _NO_INSTANCE)
+        places = np.flatnonzero(numbers != FORGOTTEN)
         batch = native.Batch(times[places], numbers[places], len(places))
         found, validity = room_for_results(len(places))
         kernel.native.feed(batch, cells[places], masks[places], found, validity)
@@ -484,6 +520,8 @@ class OverTask:
         argument_period: `ROWS`, or the number of the ticks of instances that have the values.
         period: the time-points of the results; those of rows have rows.
         first: with ticks, the column of rows with the value before the first tick of an instance.
+        groups: what is aggregated; None for all instances of a trace.
+        keys: with `groups`, the columns with the values that the instances of a group share.
 
     Attributes:
         kind: the kind of the results.
@@ -504,9 +542,13 @@ class OverTask:
         argument_period: int = ROWS,
         period: int = ROWS,
         first: str | None = None,
+        groups: InstanceGroups | None = None,
+        keys: Sequence[KeyColumn] = (),
     ) -> None:
         self.kernels: list[Kernel] = []
         self._first = first
+        self._groups = groups
+        self._keys = keys
         self.argument_period = argument_period
         self.period = period
         self._result = result
@@ -532,6 +574,7 @@ class OverTask:
         self._aggregate = native.Over(_OVER[self._word], is_float, float(str(share)))
         family.aggregates.append(self._aggregate)
         family.kinds_over.append(self._values)
+        family.groups_of.append(groups)
 
     def run(self, columns: Columns, points: Points) -> None:
         """Compute the results, and add them to the columns.
@@ -540,14 +583,18 @@ class OverTask:
             RowError: a sum of integers overflows.
         """
         cells, mask = self._cells(columns[self.argument_period][self._argument])
+        wanted = None
+        if self._groups is not None:
+            keys = self.family.cells_of(self._keys, columns[self.period], self._groups.keys)
+            wanted = self._groups.find(points.readers(self.period), *keys)
         if self.argument_period == ROWS:
-            results, validity, done = self._at_rows(points, cells, mask)
+            results, validity, done = self._at_rows(points, cells, mask, wanted)
         else:
             first = None
             if self._first is not None and points.row_count:
                 (cell,), is_known = self._cells(columns[ROWS][self._first].slice(0, 1))
                 first = int(cell) if is_known is None or is_known[0] else None
-            results, validity, done = self._among_ticks(points, cells, mask, first)
+            results, validity, done = self._among_ticks(points, cells, mask, first, wanted)
         if done < points.batch(self.period).count:
             shown = shorten(str(self._node), _SHOWN_WIDTH)
             raise RowError(f"{shown} overflows 64 bits", rows=(done,))
@@ -564,27 +611,54 @@ class OverTask:
             values = pc.invert(pc.cast(values, pa.bool_()))
         return to_cells(values, self._values, self._texts)
 
-    def _at_rows(self, points: Points, cells: Cells, mask: Mask | None) -> tuple[Cells, Mask, int]:
+    def _at_rows(
+        self, points: Points, cells: Cells, mask: Mask | None, wanted: Numbers | None
+    ) -> tuple[Cells, Mask, int]:
         rows = points.batch(ROWS)
         results, validity = room_for_results(rows.count)
         done = self._aggregate.feed(
-            self.family.table, rows, self.family.numbers, cells, mask, results, validity
+            self.family.table,
+            rows,
+            self.family.numbers,
+            cells,
+            mask,
+            results,
+            validity,
+            **self._grouped(wanted),
         )
         return results, validity, done
 
+    def _grouped(self, wanted: Numbers | None) -> _Grouped:
+        """What the aggregate gets about groups."""
+        if self._groups is None:
+            return {}
+        return {
+            "groups": self._groups.of_instances,
+            "wanted_groups": wanted,
+            "group_count": self._groups.count,
+        }
+
     def _among_ticks(
-        self, points: Points, cells: Cells, mask: Mask | None, first: int | None
+        self,
+        points: Points,
+        cells: Cells,
+        mask: Mask | None,
+        first: int | None,
+        wanted: Numbers | None,
     ) -> tuple[Cells, Mask, int]:
         meeting = points.instance_meeting(self.argument_period, self.period, can_share=True)
         count = meeting.batch.count
         numbers = points.batch(self.argument_period).numbers_of_traces
         values, masks = cells, mask
         if len(meeting.arguments) < count:
-            of_arguments, numbers = numbers, np.full(count, _NO_INSTANCE, np.uint32)
+            of_arguments, numbers = numbers, np.full(count, FORGOTTEN, np.uint32)
             numbers[meeting.arguments] = of_arguments
             values, masks = np.zeros(count, np.int64), np.zeros(count, np.uint8)
             values[meeting.arguments] = cells
             masks[meeting.arguments] = 1 if mask is None else mask
+        if wanted is not None and len(meeting.results) < count:
+            of_results, wanted = wanted, np.full(count, FORGOTTEN, np.uint32)
+            wanted[meeting.results] = of_results
         results, validity = room_for_results(count)
         done = self._aggregate.feed(
             self.family.table,
@@ -597,6 +671,7 @@ class OverTask:
             meeting.moments,
             meeting.is_result,
             first,
+            **self._grouped(wanted),
         )
         done = int(np.searchsorted(meeting.results, done))
         return results[meeting.results], validity[meeting.results], done

@@ -58,7 +58,8 @@ class Placer:
             if (id(node), points) in results:
                 continue
             if node.operator is ops.OVER:
-                results[id(node), points] = self.instances.over(node, origin, points)
+                values = [results[id(operand), points] for operand in node.operands[1:]]
+                results[id(node), points] = self.instances.over(node, values, origin, points)
                 continue
             inner = points
             if node.operator in MEMORY:
@@ -84,7 +85,7 @@ class Placer:
     def nodes(
         self, expression: Expression, origin: Predicate, period: int
     ) -> Iterator[tuple[Expression, int]]:
-        """Yield the nodes with their time-points, each after its operands, but none inside OVER."""
+        """Yield the nodes with their time-points, each after its operands, but not that of OVER."""
         stack = [(expression, period, False)]
         seen: set[tuple[int, int]] = set()
         while stack:
@@ -94,12 +95,12 @@ class Placer:
             elif (id(node), points) not in seen:
                 seen.add((id(node), points))
                 stack.append((node, points, True))
-                if node.operator is ops.OVER:
-                    continue
                 inner = points
                 if node.operator in MEMORY:
                     inner = self._declared.argument_period(node, origin, points)
-                stack += [(operand, inner, False) for operand in reversed(node.operands)]
+                # what OVER is of has time-points of its own
+                own = node.operands[1:] if node.operator is ops.OVER else node.operands
+                stack += [(operand, inner, False) for operand in reversed(own)]
 
     def _named(self, node: Expression, origin: Predicate, period: int) -> Placed:
         """Place what a name stands for at some time-points where it has values."""

@@ -263,6 +263,13 @@ class Points:
             )
         return self._batches[period]
 
+    def readers(self, period: int) -> native.Batch:
+        """Return time-points that read instances, ticks of instances among them, by trace."""
+        if period not in self._of_instances:
+            return self.batch(period)
+        ticks, traces = self._of_instances[period]
+        return native.Batch(ticks.time_stamps, traces, len(ticks), self._clock)
+
     def times(self, period: int) -> Integers:
         """Return the time-stamps of the rows, of the rows of a family, or of ticks."""
         times: Integers = self.batch(period).times
@@ -404,17 +411,17 @@ class Points:
 
         Args:
             frame: the number of those of the instances.
-            period: `ROWS`, or the period of the ticks.
+            period: `ROWS`, the period of ticks, or the number of ticks of instances.
             can_share: whether one of the time-points may be of an instance and a result.
         """
         if frame in self._readings and period == ROWS:
             return self._read_at_rows(self._readings[frame], can_share=can_share)
         if (frame, period) not in self._instance_meetings:
-            results = self.batch(period)
+            results = self.readers(period)
             times_of, traces, own = self._points_of_instances(frame)
             read = _moments_at(np.arange(self.row_count))
             if period != ROWS:
-                read = moments_behind(self.ticks_of(period).places)
+                read = moments_behind(self._order_of(period) // 2)
             keys = np.concatenate([self._order_of(frame), self._order_of(period)])
             times = np.concatenate([times_of, results.times])
             numbers = np.concatenate([traces, self._numbers_of(results)])

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from mtlmon.streams.layer import Columns
     from mtlmon.streams.ticking import Ticks
 
-    _Holder = native.Kernel | native.Instances | Holding
+    _Holder = native.Kernel | Family | Holding
 
 # Stands for due ticks among the kinds of values in a snapshot.
 _DUE = "due ticks"
@@ -801,7 +801,7 @@ class StreamProgram:
         for family in self._families:
             family.compact()
         holders: list[_Holder] = [*with_texts, *self._holdings.values()]
-        holders += [family.table for family in self._families]
+        holders += self._families
         is_kept = _no_flags(len(self._texts))
         for holder in holders:
             holder.mark_texts(is_kept.view(np.uint8))

@@ -226,7 +226,12 @@ class RecursionPlacer:
                 inner = self._declared.argument_period(node, part, points)
             if node.operator in NAMED and (name := self._declared.name(node, points, part)) in own:
                 replaced[id(node), points] = read(own[name], node)
-            elif node.operator is ops.OVER or (
+            elif node.operator is ops.OVER:
+                if any(replaced[id(operand), inner] is not None for operand in node.operands[1:]):
+                    message = "a stream cannot choose a group of instances by its own values"
+                    raise error_at(part, node, message, "name a value of the row behind by")
+                replaced[id(node), points] = None
+            elif (
                 all(replaced[id(operand), inner] is None for operand in node.operands)
                 and not (node.operator in MEMORY and inner in outside)
                 and (outside.get(points, points) is not None or not node.operands)

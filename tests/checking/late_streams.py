@@ -54,6 +54,8 @@ stream of_host = count[0,9](ask) per host as h
 stream views = views.last(or: 0) + 1 per amount as k from ask until amount > 7
 stream visit = visit.last(or: 0) + 1 per host as h until silence() > 4 or age() >= 9
 stream spent = spent.last(or: 0) + amount per host as h until spent > 15
+stream of_both = sum[0,8](amount) per host as h, amount % 3 as k
+stream of_kind = sum(of_both over of_both by h) + coalesce(of_host[h], 0) per host as h
 atom plain = amount > 5
 """
 
@@ -88,6 +90,9 @@ CONDITIONS = (
     "min[0,6](sqrt(amount - 4.0), or: 0.0) < 1.2",
     "max(sqrt(amount - 4.0), 1.5) >= 1.5",
     "coalesce(views[amount], 0) > 1",
+    "sum(of_both over of_both by h = host) > 5",
+    "count(of_both > 4 over of_both by k = amount % 3) > 1",
+    "coalesce(of_kind[host], 0) > 6",
 )
 FORMULAS = (
     "a IMPLIES EVENTUALLY[0,5] (reply OR plain)",

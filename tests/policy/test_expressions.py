@@ -102,7 +102,9 @@ def _applied(draw: st.DrawFn, operands: st.SearchStrategy[Expression]) -> Expres
     if operator is ops.OVER:
         aggregate = draw(st.sampled_from(sorted(ops.OVER_WORDS)))
         constants = (Decimal("0.9"),) * ops.AGGREGATES[aggregate].constants
-        return Expression(operator, taken, Over(aggregate, draw(_NAMES), constants))
+        count = len(taken) - 1
+        by = draw(st.lists(_NAMES, min_size=count, max_size=count, unique=True))
+        return Expression(operator, taken, Over(aggregate, draw(_NAMES), constants, tuple(by)))
     if operator is ops.INSTANCE:
         return Expression(operator, taken, draw(_NAMES))
     if operator in ops.LOOK_UPS:
@@ -198,6 +200,9 @@ def test_the_tree() -> None:
     assert parse_expression("sum(x over s)").over == Over("sum", "s")
     share = parse_expression("quantile(x over s, 0.9)")
     assert share.over == Over("quantile", "s", (Decimal("0.9"),))
+    grouped = parse_expression("quantile(x over s by job, le = y + 1, 0.9)")
+    assert grouped.over == Over("quantile", "s", (Decimal("0.9"),), ("job", "le"))
+    assert [str(one) for one in grouped.operands] == ["x", "job", "y + 1"]
     assert str(share) == "quantile(x over s, 0.9)"
     node = parse_expression("views[a, b]")
     assert (node.operator, node.name, len(node.operands)) == (ops.INSTANCE, "views", 2)
@@ -300,7 +305,7 @@ def test_deep_and_long_expressions(text: str) -> None:
         ("sum(x, y)", 1, "sum has no window", "sum[0,5m](...)"),
         ("any()", 1, "any has no window", "any[0,5m](...)"),
         ("any(x over)", 11, "expected the name of a stream after over", "over views"),
-        ("any(x over s t)", 14, "expected ')' after the name of the stream", ""),
+        ("any(x over s t)", 14, "expected ')' or by after the name of the stream", ""),
         ("abs(x over s)", 7, "expected an operator or ')'", ""),
         ("count[0,2]", 11, "expected '(' after the window", "as in count[0,2](column)"),
         ("count[0,2(x)", 10, "expected ']' or ')' at the end of the interval", ""),
@@ -312,7 +317,7 @@ def test_deep_and_long_expressions(text: str) -> None:
         ("sum[0,5](x, or: 1, 2)", 18, "expected ')' at the end of the window", "sum[0,5](x)"),
         ("quantile(x over s)", 18, "quantile takes a number from 0 to 1", "quantile(views over"),
         ("quantile(x over s, 2)", 20, "a quantile is a number from 0 to 1", ""),
-        ("avg(x over s, 2)", 13, "expected ')' after the name of the stream", ""),
+        ("avg(x over s, 2)", 13, "expected ')' or by after the name of the stream", ""),
         ("quantile[0,5](x)", 16, "quantile takes 2 arguments, not 1", "quantile[0,5](x, 0.99)"),
         ("quantile[0,5](x, 2)", 18, "a quantile is a number from 0 to 1", ""),
         ("quantile[0,5](x, or: 2)", 23, "quantile takes 2 arguments, not 1", ""),

@@ -74,8 +74,7 @@ class Program:
                 continue
             self.nodes[node, period] = None
             inner = argument_period(node, streams) if is_memory(node) else period
-            if node.operator.name != "OVER":
-                open_nodes += [(operand, inner) for operand in node.operands]
+            open_nodes += [(operand, inner) for operand in own_operands(node)]
             if node.operator.name == "STREAM":
                 stream = streams[str(node.value)]
                 parts = [stream.value] if stream.on is None else [stream.value, stream.on]
@@ -103,12 +102,11 @@ class Program:
             node, period = open_nodes.pop()
             if (node, period) in found:
                 continue
-            if named_streams(node):
+            if named_streams(node) and period == ROWS and len(own_operands(node)) == 0:
                 needed.append(node)
             found[node, period] = None
-            if node.operator.name != "OVER":
-                inner = argument_period(node, self.streams) if is_memory(node) else period
-                open_nodes += [(operand, inner) for operand in node.operands]
+            inner = argument_period(node, self.streams) if is_memory(node) else period
+            open_nodes += [(operand, inner) for operand in own_operands(node)]
         return [(node, ROWS) for node in needed if node.operator.name != "INSTANCE"]
 
     def row(self, time_stamp: int, trace: int, row: dict[str, Any]) -> dict[str, Any] | None:
@@ -265,7 +263,7 @@ def reads(node: Expression, streams: dict[str, StreamText]) -> list[int]:
         return [streams[str(node.value)].period]
     if node.operator.name == "COLUMN":
         return [ROWS]
-    return [read for operand in node.operands for read in reads(operand, streams)]
+    return [read for operand in own_operands(node) for read in reads(operand, streams)]
 
 
 class _Trace:
@@ -478,12 +476,11 @@ class _Trace:
             return plain(node.value)
         if name == "PARAMETER":
             assert instance is not None
-            names = [one for _, one in self.streams[instance.stream].per]
-            return instance.key[names.index(str(node.value))]
+            return instance.key[self.number_of_key(instance.stream, str(node.value))]
         if name == "STREAM":
             return self.stream(str(node.value), place, instance)
         if name == "OVER":
-            return self.over(node, place)
+            return self.over(node, place, instance)
         if name == "INSTANCE":
             key = tuple(self.value(operand, place, instance) for operand in node.operands)
             found = self.instance(str(node.value), key, place)
@@ -559,8 +556,19 @@ class _Trace:
         operands = [self.now(operand, instance, place) for operand in node.operands]
         return operated(node, {}, operands)
 
-    def over(self, node: Expression, place: int) -> Any:
-        """An aggregate over the instances that are alive, each with the value that is read."""
+    def number_of_key(self, stream: str, name: str) -> int:
+        """Which of the values behind `per` has a name, or is that column."""
+        per = self.streams[stream].per
+        names = [parameter or str(key.value) for key, parameter in per]
+        return (
+            names.index(name) if name in names else [str(key.value) for key, _ in per].index(name)
+        )
+
+    def over(self, node: Expression, place: int, instance: Instance | None) -> Any:
+        """An aggregate over the instances that are alive, each with the value that is read.
+
+        With `by`, it is over those that have some values behind `per`.
+        """
         name = node.over.stream
         is_read = any(
             one.operator.name == "STREAM" and is_of_now(str(one.value), self.streams)
@@ -571,7 +579,11 @@ class _Trace:
             for one in self.living(name, place)
             if not is_read or self.is_remembered(name, one, place)
         ]
-        (argument,) = node.operands
+        argument, *by = node.operands
+        for group, value in zip(node.over.by, by, strict=True):
+            wanted = self.value(value, place, instance)
+            number = self.number_of_key(name, group)
+            living = [one for one in living if same_key((one.key[number],), (wanted,))]
         values = [self.of_read_values(argument, one, place) for one in living]
         parameter = float(str((*node.over.parameters, 0.5)[0]))
         known = [value for value in values if value is not None]
@@ -698,6 +710,11 @@ def named_streams(node: Expression) -> list[str]:
     if node.operator.name == "OVER":
         return [node.over.stream]
     return [str(node.value)] if node.operator.name in {"STREAM", "INSTANCE"} else []
+
+
+def own_operands(node: Expression) -> tuple[Expression, ...]:
+    """The operands that have values where the node has one; what OVER is of is in instances."""
+    return node.operands[1:] if node.operator.name == "OVER" else node.operands
 
 
 def every_node(root: Expression) -> list[Expression]:

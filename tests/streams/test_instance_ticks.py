@@ -14,7 +14,18 @@ import mtlmon
 from mtlmon.errors import MtlmonError
 from tests.streams.programs import Row, Tick, all_ticks_computed, evaluated
 from tests.streams.test_due_ticks import filled
-from tests.streams.test_templates import CUTS, FOLDS, SCHEMA, TIMES, File, as_floats, rows
+from tests.streams.test_templates import (
+    CUTS,
+    FOLDS,
+    GROUPS,
+    SCHEMA,
+    TIMES,
+    File,
+    as_floats,
+    grouped,
+    known_groups,
+    rows,
+)
 from tests.streams.test_ticks import expected, require_same
 
 PER = ["per k as p", "per k", "per t as p", "per g as p", "per k as p, t as q", "per k % 2 as p"]
@@ -57,7 +68,24 @@ def files(draw: st.DrawFn) -> File:
     if draw(st.booleans()):
         value = one(["x.hold()", "x.at(-3)", "x.last()", "sum[0,9](x)", "max[1,9](x) + i"])
         lines.append(f"stream r = {value} {per}{start}{end}")
-    lines.append(f"stream w = {one(FOLDS)}")
+    own_name = "k" if per == "per k" else "p"
+    if draw(st.booleans()):
+        # instances that read others at their ticks, and perhaps have fewer values behind per
+        own_per, own_end = per, f"{start}{end}"
+        own_group = one([own_name, *known_groups(per)])
+        of_own = f"x[{own_name}, q]" if has_two else f"x[{own_name}]"
+        if has_two and draw(st.booleans()):
+            own_per, own_end, of_own = "per k as p", "", 'x[p, "a"]'
+        other_period = f"every {one(['1', '2', '5'])}"
+        reading = [*(grouped(fold, own_group) for fold in FOLDS), of_own, of_known, looked_held]
+        reading += [f"{of_own}.last(or: 1)", "sum(x over x) + sum[0,4](i)"]
+        value = one(reading)
+        lines.append(f"stream z = {value} {own_per} {other_period}{own_end}")
+        word = "count" if value.startswith(("any", "all")) else one(["sum", "max"])
+        lines.append(f"stream d = {word}(z over z) {other_period}")
+    lines.append(
+        f"stream w = {one([*FOLDS, *(grouped(fold, one(GROUPS[per])) for fold in FOLDS)])}"
+    )
     lines.append(f"stream v = {one([looked, of_known, f'sum[0,5]({looked})'])}")
     # of two zeros, any is the value after per
     if per in {"per k as p", "per t as p"} and draw(st.booleans()):
@@ -380,10 +408,17 @@ def test_a_tick_of_a_trace_is_left_out_with_those_of_its_instances() -> None:
         ),
         ("stream x = 1 per k every 2\nstream y = x per k", "y is evaluated at rows, but x is ev"),
         ("stream x = 1 per k every 2\nstream y = x", "has a value for each of its instances"),
+        ("stream x = x[k] + 1 per k every 2", "stream x needs its own value at the same tick"),
         (
-            "stream x = y[1] per k every 2\nstream y = 1 per m every 2",
-            "a stream with per and every cannot read other instances",
+            "stream x = sum(x over x).last(or: 0) + 1 per k every 2",
+            "cannot depend on other instances of itself",
         ),
+        (
+            "stream x = sum(y over y by k = x.last()) per k every 2\nstream y = 1 per k every 2",
+            "cannot choose a group of instances by its own values",
+        ),
+        ("stream x = 1 per k every 2\nstream y = sum(x over x by m) every 2", "have no m"),
+        ("stream x = 1 per k every 2\nstream y = sum(x over x by k) every 2", "k is of rows"),
         ("stream x = x + 1 per k every 2", "stream x needs its own value at the same tick"),
         ("stream x = 1 per k on k = 1 every 2", "rows or on ticks, not on both"),
         ("stream x = 1 per k every 2 until x = 1 and b", "x is every 2, but b is of rows"),

@@ -148,6 +148,32 @@ FOLDS += ["quantile(y over x, 0.9)", "quantile(x * 2 over x, 0)"]
 FOLDS += ["count(x is null over x)", "any(x < y over x)", "sum(coalesce(x, 1) over x)"]
 
 
+# For what is behind `per`: groups of instances of x, named at rows.
+GROUPS = {
+    "per k as p": ["p = k", "p = m", "k", "p = k % 2"],
+    "per k": ["k", "k = m"],
+    "per t as p": ["p = t", "p = s", "t"],
+    "per g as p": ["p = g", "p = m", "g"],
+    "per k as p, t as q": ["p = k", "q = t", "q = s, p = k", "t", "k = m", "t, k"],
+    "per k % 2 as p": ["p = k % 2", "p = m"],
+}
+
+
+def grouped(fold: str, groups: str) -> str:
+    """An aggregate over x, by some values."""
+    return fold.replace(" over x", f" over x by {groups}")
+
+
+def known_groups(per: str) -> list[str]:
+    """Groups that can be named where no rows are."""
+    name = "k" if per == "per k" else "p"
+    if ", " in per:
+        return [f"{name} = 1", 'q = "a"', f'q = "a", {name} = 1', f"{name} = m.hold()"]
+    if per == "per t as p":
+        return ['p = "a"', "p = s.hold()"]
+    return [f"{name} = 1", f"{name} = m.hold()"]
+
+
 @st.composite
 def files(draw: st.DrawFn, has_ticks: bool = False) -> File:
     def one(choices: list[str]) -> str:
@@ -180,10 +206,15 @@ def files(draw: st.DrawFn, has_ticks: bool = False) -> File:
         f"stream x = {one([*WINDOWS, recursion, recursion])} {per}{on}{start}{end}",
         f"stream y = {one([*WINDOWS, 'x.last(or: 2)', 'sum[0,6](x)', 'x'])} {per}{start}{end}",
     ]
+    own_group = "k" if per == "per k" else one(["p", "p", *GROUPS[per]])
     if draw(st.booleans()):
-        last = one(["x", "sum[0,4](y)", looked, "count(x > 0 over x) + x.last()"])
-        lines.append(f"stream z = {last} {per}{rest}")
-    lines.append(f"stream w = {one(FOLDS)}")
+        last = ["x", "sum[0,4](y)", looked, "count(x > 0 over x) + x.last()"]
+        last += [grouped(one(FOLDS), own_group)]
+        lines.append(f"stream z = {one(last)} {per}{rest}")
+    if draw(st.booleans()):
+        lines.append(f"stream d = {grouped(one(FOLDS), own_group)} {per.split(',')[0]}")
+    folds = [*FOLDS, *(grouped(fold, one(GROUPS[per])) for fold in FOLDS)]
+    lines.append(f"stream w = {one(folds)}")
     lines.append(f"stream v = {one([looked, f'{looked}.last(or: 0)', f'sum[0,5]({looked})'])}")
     if draw(st.booleans()):
         # values of instances tell other instances apart
@@ -197,7 +228,8 @@ def files(draw: st.DrawFn, has_ticks: bool = False) -> File:
         lines.append(
             f"stream c = {one([*FOLDS, known, 'w.hold()', 'count(x > 0 over x) + 1'])} every 2"
         )
-        lines.append(f"stream e = {one(['c.last()', 'sum(x over x)', known])} every 6")
+        of_group = grouped(one(FOLDS), one(known_groups(per)))
+        lines.append(f"stream e = {one(['c.last()', 'sum(x over x)', known, of_group])} every 6")
     return File("\n".join(lines))
 
 
@@ -295,6 +327,25 @@ def test_an_instance_that_ended_begins_again_with_an_empty_past() -> None:
     assert found["living"] == [1, 1, 2, 1, 1, 2]
     assert found["most"] == [1, 2, 2, 2, 1, 1]
     assert found["of_one"] == [1, 2, 2, None, 1, 1]
+
+
+def test_groups_keep_their_values_when_instances_get_new_numbers() -> None:
+    """Rationale: the first instance of the first group ends, and the group then begins behind
+    another one; a snapshot gives the instances new numbers."""
+    program = File(
+        "stream n = n.last(or: 0) + i per k as p, m as q until k = p and m = q and i = 7\n"
+        "stream w = sum(n over n by p = k)"
+    ).program()
+    cells = dict.fromkeys(SCHEMA.names)
+    pairs = [(1, 1, 7), (2, 1, 10), (1, 2, 100), (2, 2, 1), (1, 1, 5), (3, 1, 2), (1, 2, 1)]
+    log: list[Row] = [
+        (place, 0, {**cells, "k": k, "m": m, "i": i}) for place, (k, m, i) in enumerate(pairs)
+    ]
+    found: list[Any] = []
+    for row in log:
+        found += evaluated(program, [row], SCHEMA)
+        program.snapshot()
+    assert [row["w"] for row in found] == [7, 10, 100, 11, 105, 2, 106]
 
 
 def test_until_without_a_parameter_ends_all_instances_of_the_trace() -> None:

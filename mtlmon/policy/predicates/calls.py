@@ -298,7 +298,7 @@ class CallParser(PrecedenceParser):
             hint = "write a list of values after in, as in lane in (1, 2)"
             raise self.error("',' is outside a list or a function", token, hint)
         function = call.opened
-        if function in {ops.MACHINE, ops.OWN_FUNCTION}:
+        if function in {ops.MACHINE, ops.OWN_FUNCTION} or call.over is not None:
             self.index += 1
             return True
         if function in ops.WINDOWS:
@@ -353,7 +353,10 @@ class CallParser(PrecedenceParser):
     def read_parameter(self, aggregate: Operator) -> Constant:
         """Read the constant of a quantile."""
         token = self.token
-        value = self.read_constant("a constant")
+        return self.share_of(aggregate, self.read_constant("a constant"), token)
+
+    def share_of(self, aggregate: Operator, value: Constant, token: Token) -> Constant:
+        """Require that a constant is the share of a quantile, and return it."""
         if isinstance(value, int | Decimal) and not isinstance(value, bool) and 0 <= value <= 1:
             return value
         raise self.error("a quantile is a number from 0 to 1", token, window_hint(aggregate))
@@ -379,6 +382,9 @@ class CallParser(PrecedenceParser):
             self.starts[-1], self.bare[-1] = opening.token.start, ops.OPERAND
             return
         arguments = self.arguments()
+        if opening.over is not None:
+            self.close_over(function, opening.over)
+            return
         if function is ops.MACHINE:
             self.close_machine(arguments)
             return
@@ -422,16 +428,19 @@ class CallParser(PrecedenceParser):
         self.index += 1
         self.close_call(values, ops.LOOK_UP, LookedUp(name, str(field.value), names))
 
-    def keys(self, relation: str) -> tuple[tuple[str, ...] | None, tuple[Expression, ...]]:
-        """Return the columns before the signs in a bracket, if they are named, and the values."""
-        arguments = self.arguments()
-        bare = self.bare[self.waiting[-1].depth :]
-        is_named = [
+    def names_before_signs(self, depth: int) -> list[bool]:
+        """Find out which of the last operands are written as `NAME = VALUE`."""
+        return [
             one.operator is ops.EQUAL
             and binding == ops.COMPARISON
             and one.operands[0].operator is ops.COLUMN
-            for one, binding in zip(arguments, bare, strict=True)
+            for one, binding in zip(self.operands[depth:], self.bare[depth:], strict=True)
         ]
+
+    def keys(self, relation: str) -> tuple[tuple[str, ...] | None, tuple[Expression, ...]]:
+        """Return the columns before the signs in a bracket, if they are named, and the values."""
+        arguments = self.arguments()
+        is_named = self.names_before_signs(self.waiting[-1].depth)
         if not any(is_named):
             return (None if arguments else ()), arguments
         for one, has_name in zip(arguments, is_named, strict=True):
@@ -446,7 +455,8 @@ class CallParser(PrecedenceParser):
                 raise self.error(f"{column_text(name)} has two values", self.waiting[-1].token)
         return names, tuple(one.operands[1] for one in arguments)
 
-    def read_over(self, aggregate: str) -> None:
+    def read_over(self, aggregate: str) -> bool:
+        """Read the name of a stream, and what follows; return whether an operand does."""
         token = self.token
         if token.kind != COLUMN:
             hint = f"as in {aggregate}(views > 10 over views)"
@@ -457,13 +467,51 @@ class CallParser(PrecedenceParser):
         if operator.constants and self.token.kind == ",":
             self.index += 1
             parameters.append(self.read_parameter(operator))
+        elif self.word(self.token) == "by":
+            self.index += 1
+            self.waiting[-1].over = str(token.value)
+            return True
         if self.token.kind != ")":
-            raise self.expected("')' after the name of the stream")
-        if len(parameters) < operator.constants:
-            hint = f"as in {aggregate}(views over views, 0.99)"
-            raise self.error(f"{aggregate} takes a number from 0 to 1", self.token, hint)
+            raise self.expected("')' or by after the name of the stream")
+        self.require_share(operator, len(parameters))
         value = Over(aggregate, str(token.value), tuple(parameters))
         self.close_call(self.arguments(), ops.OVER, value)
+        return False
+
+    def require_share(self, aggregate: Operator, count: int) -> None:
+        if count < aggregate.constants:
+            hint = f"as in {aggregate.word}(views over views, 0.99)"
+            raise self.error(f"{aggregate.word} takes a number from 0 to 1", self.token, hint)
+
+    def close_over(self, aggregate: Operator, stream: str) -> None:
+        """Close an aggregate over a group of instances."""
+        argument, *values = self.arguments()
+        parameters: list[Constant] = []
+        if aggregate.constants:
+            share = values[-1]
+            is_last = len(values) > 1 and share.operator is ops.CONSTANT
+            self.require_share(aggregate, int(is_last))
+            assert share.span is not None
+            place = Token(NUMBER, share.span.start, share.span.end)
+            parameters.append(self.share_of(aggregate, share.constant, place))
+            del values[-1]
+        by: list[str] = []
+        depth = self.waiting[-1].depth + 1
+        has_name = self.names_before_signs(depth)
+        for number, value in enumerate(values):
+            named = value.operands[0] if has_name[number] else value
+            assert named.span is not None
+            place = Token(COLUMN, named.span.start, named.span.end)
+            hint = "as in sum(x over x by job), or by job = EXPRESSION"
+            if named.operator is not ops.COLUMN:
+                raise self.error("by takes names of values behind per", place, hint)
+            if named.name in by:
+                raise self.error(f"{column_text(named.name)} is behind by twice", place, hint)
+            by.append(named.name)
+            if has_name[number]:
+                values[number] = value.operands[1]
+        over = Over(aggregate.word, stream, tuple(parameters), tuple(by))
+        self.close_call((argument, *values), ops.OVER, over)
 
     def read_offset(self, token: Token) -> None:
         """Read `.last(2, or: 0)` and the like behind an operand."""

@@ -206,12 +206,15 @@ class _Checker(Requirements):
             return kinds.INTEGER
         if operator is ops.MACHINE:
             return self.machine(node)
-        (operand,) = node.operands
+        operand = node.operands[0]
         if operator in ops.OFFSETS.values():
             if self.kinds[id(operand)].name == "other":
                 return self.unusable(operand)
             return self.with_default(node, self.kinds[id(operand)], node.offset.default)
         if operator is ops.OVER:
+            for value in node.operands[1:]:
+                if self.kinds[id(value)].name == "other":
+                    return self.unusable(value)
             return self.aggregate(node.over.aggregate, operand)
         own = node.window.own
         if operator is ops.WINDOW_RATE and not _has_length(node.window.interval):

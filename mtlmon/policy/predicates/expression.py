@@ -65,11 +65,14 @@ class Over(NamedTuple):
         aggregate: one of `mtlmon.policy.predicates.operators.OVER_WORDS`.
         stream: the name of the stream.
         parameters: the constants behind it.
+        by: the values behind `per` that the instances of a group share, by name or column; () if
+            all instances are one group. The values wanted are the operands behind the first.
     """
 
     aggregate: str
     stream: str
     parameters: tuple[Constant, ...] = ()
+    by: tuple[str, ...] = ()
 
 
 class LookedUp(NamedTuple):

@@ -224,8 +224,8 @@ NEXT = Operator("NEXT", "next", 1, OPERAND)
 AT = Operator("AT", "at", 1, OPERAND)
 HOLD = Operator("HOLD", "hold", 1, OPERAND)
 
-OVER = Operator("OVER", "over", 1, OPERAND)
-"""An aggregate over the live instances of a stream: `any(x > 1 over s)`."""
+OVER = Operator("OVER", "over", ANY_NUMBER, OPERAND)
+"""An aggregate over the live instances of a stream: `any(x > 1 over s)`, `sum(x over s by job)`."""
 INSTANCE = Operator("INSTANCE", "", ANY_NUMBER, OPERAND)
 """The held value of one instance of a stream: `views[7]`."""
 LOOK_UP = Operator("LOOK_UP", "", NONE_OR_MORE, OPERAND)

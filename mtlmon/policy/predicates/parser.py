@@ -296,7 +296,7 @@ class _Parser(CallParser):
         return False
 
     def read_word(self, word: str, token: Token) -> bool:
-        """Read `then`, `else` or `over NAME)`; return whether an operand follows."""
+        """Read `then`, `else` or `over NAME`; return whether an operand follows."""
         self.apply_all()
         opening = self.waiting[-1] if self.waiting else None
         count = len(self.operands) - opening.depth if opening else 0
@@ -311,8 +311,7 @@ class _Parser(CallParser):
             name = opening.opened.word if opening.opened else ""
             if name in ops.OVER_WORDS:
                 self.index += 1
-                self.read_over(name)
-                return False
+                return self.read_over(name)
         raise self.operator_missing()
 
     def read_postfix(self, token: Token) -> bool:

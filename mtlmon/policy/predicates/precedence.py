@@ -38,9 +38,10 @@ class Waiting:
             parenthesis.
         depth: the number of operands before it.
         interval: for an aggregate, the interval of its window.
+        over: for an aggregate over instances behind `by`, the name of the stream.
     """
 
-    __slots__ = ("depth", "interval", "opened", "operator", "token")
+    __slots__ = ("depth", "interval", "opened", "operator", "over", "token")
 
     def __init__(
         self,
@@ -55,6 +56,7 @@ class Waiting:
         self.operator = operator
         self.opened = opened
         self.interval = interval
+        self.over: str | None = None
 
 
 class PrecedenceParser:

@@ -149,9 +149,16 @@ def _call(node: Expression, unit: str | None) -> list[Expression | str]:
         is_bare = operand.operator.binding == ops.OPERAND and operand.operator is not ops.CONSTANT
         return [*_operand(operand, is_bare=is_bare), f".{operator.word}({_offset(node)})"]
     if operator is ops.OVER:
-        aggregate, stream, parameters = node.over
+        aggregate, stream, parameters, by = node.over
         behind = "".join(f", {constant_text(one)}" for one in parameters)
-        return [f"{aggregate}(", node.operands[0], f" over {column_text(stream)}{behind})"]
+        groups: list[Expression | str] = []
+        for name, value in zip(by, node.operands[1:], strict=True):
+            groups += [", " if groups else " by ", column_text(name)]
+            if not (_is_name(value) and value.name == name):
+                is_bare = value.operator.binding > ops.COMPARISON
+                groups += [" = ", *_operand(value, is_bare=is_bare)]
+        over = f" over {column_text(stream)}"
+        return [f"{aggregate}(", node.operands[0], over, *groups, f"{behind})"]
     if operator is ops.INSTANCE:
         return [f"{_before_bracket(node.name)}[", *_separated(node.operands), "]"]
     if operator in ops.LOOK_UPS:

@@ -212,7 +212,8 @@ def _places(node: Expression, place: _Place) -> list[_Place]:
     elif operator in ops.WINDOWS:
         places = [_Place(operator.word in _OF_CONDITIONS, False)]
     elif operator is ops.OVER:
-        places = [_Place(node.over.aggregate in _OF_CONDITIONS, False)]
+        own = _Place(node.over.aggregate in _OF_CONDITIONS, False)
+        return [own, *[_Place(False, place.is_of_columns)] * len(node.over.by)]
     elif operator is ops.IF:
         return [_Place(True, place.is_of_columns), place, place]
     elif operator in _CHOICES:

@@ -174,9 +174,12 @@ class TimePoints:
         seen: set[int] = set()
         while stack:
             node = stack.pop()
-            if id(node) in seen or node.operator in MEMORY or node.operator is ops.OVER:
+            if id(node) in seen or node.operator in MEMORY:
                 continue
             seen.add(id(node))
+            if node.operator is ops.OVER:
+                stack += reversed(node.operands[1:])
+                continue
             if node.operator is ops.STREAM:
                 found.append(Read(node, self._streams.get(node.name, ROWS)))
             elif node.operator is ops.ATOM or node.operator is ops.LET:
