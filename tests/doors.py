@@ -257,6 +257,7 @@ if TYPE_CHECKING:
         used_relations,
     )
     from mtlmon.relations.evaluation import FoundPlan, coalesced_plan, evaluate, evaluate_all
+    from mtlmon.relations.folding import Folds
     from mtlmon.relations.incremental import Query
     from mtlmon.relations.join_order import Statistics, joins_by_size
     from mtlmon.relations.looking_up import KnownRelation
@@ -267,15 +268,18 @@ if TYPE_CHECKING:
         Codes,
         Contacts,
         CountAggregate,
+        DistinctAggregate,
         Groups,
         LeastAggregate,
         Multiplicities,
         Numbering,
         Pairs,
+        QuantileAggregate,
         Segments,
         SumAggregate,
         has_overlaps,
     )
+    from mtlmon.relations.native import OwnAggregate as RelationOwnAggregate
     from mtlmon.relations.native import Timeline as RelationTimeline
     from mtlmon.relations.of_rows import LogRelation, ReadRows, RowRelation
     from mtlmon.relations.partitioning import partitioning_columns

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 import mtlmon
 from mtlmon import RelationalMonitor
-from mtlmon.errors import FormulaError, LogError, TimeStampError
+from mtlmon.errors import FormulaError, LogError, MtlmonError, TimeStampError
 from mtlmon.policy import parse_policies
 from mtlmon.relational import analyse
 from mtlmon.relational.slicing import plan_slices
@@ -30,6 +30,8 @@ from tests.doors import (
     Codes,
     Contacts,
     CountAggregate,
+    DistinctAggregate,
+    Folds,
     Groups,
     KeyTable,
     LeastAggregate,
@@ -38,6 +40,7 @@ from tests.doors import (
     Pairs,
     PointBlock,
     PolicyLines,
+    QuantileAggregate,
     RelationalEngine,
     Router,
     SavedState,
@@ -54,8 +57,10 @@ from tests.doors import (
     policy_label,
     routing_of,
 )
+from tests.doors import RelationOwnAggregate as OwnAggregate
 from tests.doors import RelationTimeline as Timeline
 from tests.doors import Timeline as PointTimeline
+from tests.doors import predicates_own_aggregates as own_aggregates
 from tests.doors import streams_native as native
 from tests.memory.test_relations import DECLARED
 from tests.memory.test_relations import FORMULAS as RELATIONAL
@@ -64,6 +69,19 @@ from tests.public_objects import CASES
 _ROUNDS = int(os.environ.get("MTLMON_LEAK_ROUNDS", "200"))
 # Caches fill and freelists grow in the first rounds.
 _WARM_UP_ROUNDS = 20
+
+
+def _first(left: object, right: object) -> object:
+    return left
+
+
+def _fails(left: object, right: object) -> object:
+    raise ValueError("no")
+
+
+_INT = own_aggregates.RESULTS["int"]
+FIRST = own_aggregates.OwnAggregate("first", int, _first, int, None, _INT)
+FAILING = own_aggregates.OwnAggregate("fails", int, _fails, int, None, _INT)
 
 FORMULAS = {
     "atom": "p",
@@ -389,15 +407,23 @@ def test_sweeps_of_relations_come_and_go() -> None:
             pass
         aggregates = [
             CountAggregate(None, None, count),
-            SumAggregate(values, None, count, False, False),
-            SumAggregate(floats, None, count, True, True),
+            SumAggregate(values, None, count, "sum", False),
+            SumAggregate(floats, None, count, "stddev", True),
             LeastAggregate(values, None, count),
+            DistinctAggregate(values, None, count, 11),
+            QuantileAggregate(values, None, count, 0.5),
+            OwnAggregate(None, None, count, Folds(FIRST, values.tolist(), range(count))),
         ]
         Groups(records, keys, aggregates)
+        failing = Folds(FAILING, values.tolist(), range(count))
+        with pytest.raises(MtlmonError, match="failed"):
+            Groups(records, keys, [OwnAggregate(None, None, count, failing)])
         with pytest.raises(ValueError, match="different lengths"):
             Groups(records, keys, [CountAggregate(None, None, count - 1)])
         with pytest.raises(ValueError, match="needs values"):
             Groups(records, keys, [LeastAggregate(None, None, count)])
+        with pytest.raises(ValueError, match="number of a value is too great"):
+            DistinctAggregate(values, None, count, 10)
         with pytest.raises(ValueError, match="unknown rule"):
             Multiplicities("few", records, keys, count)  # type: ignore[arg-type]
         with pytest.raises(ValueError, match="not in the order"):

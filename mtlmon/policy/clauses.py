@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from mtlmon.errors import FormulaError
     from mtlmon.policy.predicates.expression import Constant, Expression
+    from mtlmon.policy.predicates.parser import Aggregates
 
     class Scope(Protocol):
         """Finds out what the names in expressions stand for."""
@@ -49,7 +50,7 @@ _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 # Words of clauses that can follow are no units.
 _DURATION = re.compile(
     r"[0-9]+(?:\.[0-9]+)?(?:\s*(?!(?:on|for|from|until|at|severity|message|valid|where|select|group|join|semijoin|union"
-    r"|unionmax|minus|intersect|distinct|coalesce|split)\b)[^\W\d]+)?"
+    r"|unionmax|minus|intersect|distinct|coalesce|split|every|shift)\b)[^\W\d]+)?"
 )
 _FREQUENCY = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*Hz\b")
 _TEXT = re.compile(r'"(?:[^"\\\n]|\\.)*"')
@@ -266,11 +267,14 @@ class ClauseReader:
         """Whether nothing follows."""
         return self._position >= self._end
 
-    def expression(self, clauses: Collection[str] = CLAUSES) -> Expression:
+    def expression(
+        self, clauses: Collection[str] = CLAUSES, aggregates: Aggregates | None = None
+    ) -> Expression:
         """Read an expression up to the next clause.
 
         Args:
             clauses: the words that clauses begin with.
+            aggregates: reads aggregates of groups, where these can be.
 
         Raises:
             FormulaError: something else comes next.
@@ -284,33 +288,47 @@ class ClauseReader:
             self._end,
             self._unit,
             self._constants,
-            clauses=clauses,
+            aggregates,
+            clauses,
         )
         self._go(behind)
         return expression
 
-    def argument(self) -> Expression:
-        """Read an expression up to the parenthesis that closes what has been opened before it.
+    def arguments(self) -> list[tuple[int, int]]:
+        """Find what stands between commas up to the parenthesis that closes what is open.
+
+        Returns:
+            The start and end of each argument; none if the parenthesis comes next.
 
         Raises:
-            FormulaError: something else comes next, or the parenthesis is never closed.
+            FormulaError: the parenthesis is never closed.
         """
         from mtlmon.policy.predicates.lexer import scan
+
+        depth = 1
+        starts, ends = [self._position], list[int]()
+        for token in scan(self._text, self._position, self._end):
+            depth += (token.kind in {"(", "["}) - (token.kind in {")", "]"})
+            if depth == 0:
+                ends.append(token.start)
+                is_empty = len(ends) == 1 and starts[0] == token.start
+                self._go(token.end)
+                return [] if is_empty else list(zip(starts, ends, strict=True))
+            if depth == 1 and token.kind == ",":
+                ends.append(token.start)
+                starts.append(skip_blanks(self._text, token.end, self._end))
+        self._go(self._end)
+        raise self.expected("')'")
+
+    def expression_at(self, start: int, end: int) -> Expression:
+        """Read the expression that is a part of the text.
+
+        Raises:
+            FormulaError: it is none.
+        """
         from mtlmon.policy.predicates.parser import parse_expression
 
-        depth, closing = 1, self._end
-        for token in scan(self._text, self._position, self._end):
-            depth += (token.kind == "(") - (token.kind == ")")
-            if depth == 0:
-                closing = token.start
-                break
-        expression = parse_expression(
-            self._text, self._source, self._position, closing, self._unit, self._constants
-        )
-        self._go(closing)
-        if not self.take_sign(")"):
-            raise self.expected("')'")
-        return expression
+        return parse_expression(self._text, self._source, start, end, self._unit, self._constants)
 
     def require_end(self, what: str) -> None:
         """Check that nothing follows.

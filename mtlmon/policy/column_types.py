@@ -500,7 +500,7 @@ class _Finder:
             return self.look_up(node)
         if operator is ops.WILDCARD:
             return self.slots.new()
-        if operator in ops.LIFE_TIMES.values():
+        if operator in {*ops.LIFE_TIMES.values(), *ops.RECORD_TIMES.values()}:
             return self.slots.new(NUMBER)
         return self.slots.new(_BOOLEAN)
 

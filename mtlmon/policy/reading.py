@@ -342,6 +342,7 @@ class FileReader(DeclaredText):
         is_atom: bool = False,
         is_condition: bool = False,
         is_end: bool = False,
+        is_record: bool = False,
         parameters: Sequence[str] = (),
     ) -> Expression:
         """Find out what the names in an expression stand for.
@@ -351,11 +352,14 @@ class FileReader(DeclaredText):
             is_atom: whether it is the body of an atom, where names are columns.
             is_condition: whether a condition is expected of the whole expression.
             is_end: whether it says when instances end.
+            is_record: whether it is about the records of a relation.
             parameters: the parameters of the stream that it belongs to.
         """
         from mtlmon.policy.predicates.resolving import resolve
 
-        scope = self.scope._replace(parameters=parameters, is_atom_body=is_atom, is_end=is_end)
+        scope = self.scope._replace(
+            parameters=parameters, is_atom_body=is_atom, is_end=is_end, is_record=is_record
+        )
         return resolve(expression, scope, self.text, self.source, is_condition=is_condition)
 
     def require_relation(self, name: str, place: int) -> None:

@@ -13,10 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from mtlmon.policy.predicates.own_aggregates import OwnAggregate
     from mtlmon.policy.predicates.predicate import Predicate
-
-AGGREGATES = ("count", "sum", "avg", "min", "max")
-"""The words of aggregates over the records of a group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,18 +100,82 @@ class ValidUntil:
 
 
 @dataclass(frozen=True, slots=True)
+class ValidLast:
+    """Each record is valid until so many others with the same values in some columns have begun.
+
+    These begin later than the record. Where there are not so many, the record has no end.
+
+    Attributes:
+        count: how many, at least 1.
+        per: the columns, as for `ValidUntil`.
+    """
+
+    of: Node
+    count: int
+    per: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Every:
+    """What is valid at a multiple of a length, up to the next multiple."""
+
+    of: Node
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class Shift:
+    """Each record begins and ends some time later, or earlier if that is negative.
+
+    A record whose end is not behind its start then is valid at no time.
+    """
+
+    of: Node
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """Records with their starts and ends as further columns; the end is null where there is none.
+
+    Attributes:
+        start: the column with the starts; None if these are not wanted.
+        end: likewise.
+    """
+
+    of: Node
+    start: str | None
+    end: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class At:
+    """The records that are valid at a time, valid then alone."""
+
+    of: Node
+    time: int
+
+
+@dataclass(frozen=True, slots=True)
 class Aggregation:
     """An aggregate over the records of a group.
 
     Attributes:
         name: the name of the column.
-        word: one of `AGGREGATES`.
+        word: one of `mtlmon.policy.validity.declared.AGGREGATES`, or the name of `own`.
         argument: what is aggregated; for `count`, a condition or None, which counts all records.
+        share: of a quantile.
+        own: the aggregate, if a program defines it.
+        order: for `first`, `last` and those of programs, the column with the starts of records.
     """
 
     name: str
     word: str
     argument: Predicate | None = None
+    share: float | None = None
+    own: OwnAggregate | None = None
+    order: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +276,23 @@ class Distinct:
 
 
 @dataclass(frozen=True, slots=True)
+class DistinctOn:
+    """Of the records with equal values in some columns, the one that has begun last.
+
+    Of several, it is the last one in the order of the columns; there, null comes last, and NaN
+    before it.
+
+    Attributes:
+        keys: the columns; without any, there is one record at a time.
+        order: the column with the starts of records, which the result does not have.
+    """
+
+    of: Node
+    keys: tuple[str, ...]
+    order: str
+
+
+@dataclass(frozen=True, slots=True)
 class Inserts:
     """At each time, the records that are valid then and were not just before, as often as that."""
 
@@ -256,8 +335,14 @@ Unary: TypeAlias = (
     | ValidUntilNext
     | ValidTo
     | ValidUntil
+    | ValidLast
+    | Every
+    | Shift
+    | Timed
+    | At
     | Group
     | Distinct
+    | DistinctOn
     | Inserts
     | Deletes
     | Coalesce
@@ -265,6 +350,27 @@ Unary: TypeAlias = (
 )
 Binary: TypeAlias = Join | Semijoin | Union | UnionMax | Minus | MinusAll | Intersect
 Node: TypeAlias = Source | Unary | Binary
+
+
+OF_RECORDS = (
+    Where
+    | Select
+    | ValidFor
+    | ValidUntilNext
+    | ValidTo
+    | ValidUntil
+    | ValidLast
+    | Every
+    | Shift
+    | Timed
+    | Union
+)
+"""What is defined for each record, or by the starts of others, and not by snapshots."""
+
+
+def is_of_records(node: Node) -> bool:
+    """Whether a relation has the records of its tables, each by itself."""
+    return all(isinstance(part, Source | OF_RECORDS) for part in nodes(node))
 
 
 def operands(node: Node) -> tuple[Node, ...]:

@@ -8,16 +8,21 @@ import pyarrow as pa
 
 from mtlmon.relations.algebra import (
     Deletes,
+    DistinctOn,
+    Every,
     Group,
     Intersect,
     Join,
     Minus,
     MinusAll,
     Semijoin,
+    Shift,
     Source,
+    Timed,
     Union,
     UnionMax,
     ValidFor,
+    ValidLast,
     ValidTo,
     ValidUntil,
     ValidUntilNext,
@@ -38,6 +43,7 @@ __all__ = [
     "said_records",
 ]
 
+_VALID = ValidFor | ValidUntilNext | ValidTo | ValidUntil | ValidLast | Every | Shift
 _TIMES_BYTES = 16
 _NUMBER_BYTES = 8
 
@@ -80,10 +86,12 @@ def kept_records(
             continue
         if kind == "open":
             spans = tuple(None for _ in spans)
-        elif kind == "early" and not count:
+        elif kind == "early" and isinstance(node, Source) and not count:
             # rows of the latest time-stamp, which wait
             spans = (0,)
-        words = "records to come" if count else "rows of one time"
+        words = "rows of one time"
+        if count or not isinstance(node, Source):
+            words = "records to come"
         if kind != "early":
             words = "records without an end so far" if kind == "open" else "records at one time"
         texts = sum(pa.types.is_large_string(one) for one in schema.types)
@@ -168,7 +176,7 @@ def _numbers(
     more: int,
 ) -> Numbers | None:
     """As for `KeptChanges.within`."""
-    if isinstance(node, Source | ValidFor | ValidUntilNext | ValidTo | ValidUntil):
+    if isinstance(node, Source | _VALID):
         count, spans = _extent(node, tables)
         at_once = [rows(span) for span in spans]
         of_time = rows(0)
@@ -235,9 +243,11 @@ def said_records(node: Node, tables: Mapping[str, int]) -> SaidRecords:
     reason = next((one.reason for one in of if one.reason), "")
     if isinstance(node, ValidFor | ValidUntilNext):
         spans = tuple(node.length for _ in spans)
-    elif isinstance(node, ValidTo | ValidUntil):
+    elif isinstance(node, ValidTo | ValidUntil | ValidLast):
         spans = tuple(None for _ in spans)
-    elif isinstance(node, Group | Minus | Intersect | UnionMax):
+    elif isinstance(node, Every | Shift):
+        spans = _longer(node, spans)
+    elif isinstance(node, Group | DistinctOn | Minus | Intersect | UnionMax):
         # another record can begin where one begins, and where it ends
         count, spans = 2 * count, spans + spans
     return SaidRecords(count, spans, reason)
@@ -248,7 +258,17 @@ def _operator(node: Node, tables: Mapping[str, int]) -> str:
         return "table" if node.name in tables else "rows"
     if isinstance(node, ValidFor | ValidUntilNext | ValidTo):
         return "valid"
-    return "valid until" if isinstance(node, ValidUntil) else type(node).__name__.lower()
+    if isinstance(node, ValidUntil | ValidLast):
+        return f"valid {'until' if isinstance(node, ValidUntil) else 'last'}"
+    if isinstance(node, Timed):
+        return _operator(node.of, tables)
+    return "distinct on" if isinstance(node, DistinctOn) else type(node).__name__.lower()
+
+
+def _longer(node: Every | Shift, spans: Iterable[int | None]) -> tuple[int | None, ...]:
+    """Spans that reach to the end of records that have been shifted."""
+    more = node.length if isinstance(node, Every) else max(0, node.end)
+    return tuple(None if span is None else span + more for span in spans)
 
 
 def _extent(node: Node, tables: Mapping[str, int]) -> tuple[int, tuple[int | None, ...]]:
@@ -259,6 +279,11 @@ def _extent(node: Node, tables: Mapping[str, int]) -> tuple[int, tuple[int | Non
     of_rows = tuple(span for some in spans for span in some)
     if isinstance(node, ValidFor | ValidUntilNext):
         of_rows = tuple(node.length for _ in of_rows)
-    elif isinstance(node, ValidTo | ValidUntil):
+    elif isinstance(node, ValidTo | ValidUntil | ValidLast):
         of_rows = tuple(None for _ in of_rows)
+    elif isinstance(node, Every | Shift):
+        of_rows = _longer(node, of_rows)
+    elif isinstance(node, Join):
+        # pairs, of which there can be any number
+        of_rows = (None,)
     return (sum(counts) if isinstance(node, Union) else counts[0]), of_rows

@@ -3,6 +3,8 @@
 
 import os
 
+from libc.stdint cimport uint64_t
+
 from mtlmon.arrays.native cimport fold, prefetch
 
 

@@ -6,30 +6,37 @@ from typing import TYPE_CHECKING
 
 from mtlmon.errors import MtlmonError, PolicyError
 from mtlmon.policy.predicates import expression as expressions
-from mtlmon.policy.predicates.operators import COLUMN, COLUMNS
+from mtlmon.policy.predicates.instants import read_instant
+from mtlmon.policy.predicates.operators import COLUMN, COLUMNS, RECORD_END, RECORD_TIMES
 from mtlmon.policy.predicates.printer import column_text
-from mtlmon.policy.validity.declared import Coalesce as DeclaredCoalesce
 from mtlmon.policy.validity.declared import (
+    At,
     Combine,
     DeclaredRelation,
     Distinct,
+    Every,
     Group,
     Named,
     Rows,
     Select,
+    Shift,
     Split,
     TableOf,
     ValidFor,
+    ValidLast,
     ValidTo,
     ValidUntil,
     ValidUntilNext,
     Where,
     reads_rows,
 )
+from mtlmon.policy.validity.declared import Coalesce as DeclaredCoalesce
 from mtlmon.relations import algebra
 from mtlmon.relations.typing import Types, kind_in
+from mtlmon.syntax.bounds import UNITS
 from mtlmon.syntax.formula import Span
 from mtlmon.syntax.report import formula_error
+from mtlmon.syntax.traversal import postorder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -68,6 +75,9 @@ _CHANGES: dict[str, Callable[[Node], Node]] = {
     "inserts": algebra.Inserts,
     "deletes": algebra.Deletes,
 }
+# Columns with the starts and ends of records; no column of a file has such a name.
+_START, _END = "\0start()", "\0end()"
+_IN_ORDER = frozenset({"first", "last"})
 
 
 class Plans:
@@ -138,9 +148,13 @@ class Plans:
             return self._file.predicate(expression, relation.name, "relation")
 
         if isinstance(step, Where):
-            return algebra.Where(of, of_relation(step.condition))
+            timed, (condition,) = self._timed(of, [step.condition])
+            found: Node = algebra.Where(timed, of_relation(condition))
+            return found if timed is of else self._selected(found, self._types.of(of).names)
         if isinstance(step, Select):
-            return algebra.Select(of, tuple((name, of_relation(one)) for name, one in step.columns))
+            of, values = self._timed(of, [one for _, one in step.columns])
+            names = (name for name, _ in step.columns)
+            return algebra.Select(of, tuple(zip(names, map(of_relation, values), strict=True)))
         if isinstance(step, Group):
             return self._group(step, of, of_relation)
         if isinstance(step, ValidFor):
@@ -151,18 +165,38 @@ class Plans:
         if isinstance(step, ValidUntilNext):
             return algebra.ValidUntilNext(of, _units(step.length))
         if isinstance(step, ValidUntil):
-            condition = of_relation(step.condition)
+            end = of_relation(step.condition)
             if step.condition.operator in COLUMNS and not step.per:
-                kind = kind_in(self._types.of(of), condition, self._environment)
+                kind = kind_in(self._types.of(of), end, self._environment)
                 if kind.name in {"integer", "time"}:
-                    return algebra.ValidTo(of, condition)
-            return algebra.ValidUntil(of, condition, step.per)
+                    return algebra.ValidTo(of, end)
+            return algebra.ValidUntil(of, end, step.per)
+        if isinstance(step, ValidLast):
+            return algebra.ValidLast(of, step.rows, step.per)
         if isinstance(step, Distinct):
-            return algebra.Distinct(of)
+            return algebra.Distinct(of) if step.on is None else self._latest(of, step.on)
         if isinstance(step, DeclaredCoalesce):
             return algebra.Coalesce(of, None if step.most is None else _units(step.most))
+        if isinstance(step, Combine):
+            return self._combined(step, of, of_relation)
+        return self._of_times(step, of)
+
+    def _of_times(self, step: Split | Every | Shift | At, of: Node) -> Node:
+        """The plan of a step that only looks at times."""
         if isinstance(step, Split):
             return algebra.Split(of, _units(step.length))
+        if isinstance(step, Every):
+            return algebra.Every(self._records(of), _units(step.length))
+        if isinstance(step, Shift):
+            length = _units(step.length) * (-1 if step.is_negative else 1)
+            start, end = (0 if step.word == other else length for other in ("end", "start"))
+            return algebra.Shift(self._records(of), start, end)
+        return algebra.At(of, self._time(step))
+
+    def _combined(
+        self, step: Combine, of: Node, of_relation: Callable[[Expression], Predicate]
+    ) -> Node:
+        """The plan of a step that takes another relation."""
         other = self._nodes[step.relation]
         if step.condition is None:
             return _COMBINED[step.word](of, other)
@@ -172,30 +206,87 @@ class Plans:
         return algebra.Semijoin(of, other, condition, names)
 
     def _group(self, step: Group, of: Node, of_relation: Callable[[Expression], Predicate]) -> Node:
-        """The plan of a group; keys that are values of expressions become columns before."""
-        arguments = {
-            one.name: of_relation(one.argument)
-            for one in step.aggregates
-            if one.argument is not None
-        }
+        """The plan of a group; what is not a column of the operand becomes one before."""
+        arguments = {one.name: one.argument for one in step.aggregates if one.argument is not None}
+        asked = [*(one for _, one in step.computed), *arguments.values()]
+        in_order = any(one.own or one.word in _IN_ORDER for one in step.aggregates)
+        of, found = self._timed(of, asked, has_start=in_order)
+        values = dict(zip((name for name, _ in step.computed), found, strict=False))
+        arguments = dict(zip(arguments, found[len(values) :], strict=True))
+        order = _START if in_order else ""
         if step.computed:
-            values = dict(step.computed)
-            columns = {
-                name: of_relation(values.get(name) or _column(name, step.place))
-                for name in step.keys
-            }
+            columns = {name: values.get(name) or _column(name, step.place) for name in step.keys}
             hidden = {name: f"value of {name}" for name in arguments}
             hidden = {name: f"{one}_" if one in columns else one for name, one in hidden.items()}
             columns |= {hidden[name]: one for name, one in arguments.items()}
-            arguments = {
-                name: of_relation(_column(one, step.place)) for name, one in hidden.items()
-            }
-            of = algebra.Select(of, tuple(columns.items()))
+            arguments = {name: _column(one, step.place) for name, one in hidden.items()}
+            if in_order:
+                columns[_START] = _column(_START, step.place)
+            predicates = ((name, of_relation(one)) for name, one in columns.items())
+            of = algebra.Select(of, tuple(predicates))
         aggregations = (
-            algebra.Aggregation(one.name, one.word, arguments.get(one.name))
+            algebra.Aggregation(
+                one.name,
+                one.word,
+                of_relation(arguments[one.name]) if one.name in arguments else None,
+                None if one.share is None else float(str(one.share)),
+                one.own,
+                order if one.own or one.word in _IN_ORDER else "",
+            )
             for one in step.aggregates
         )
         return algebra.Group(of, step.keys, tuple(aggregations))
+
+    def _latest(self, of: Node, keys: tuple[str, ...]) -> Node:
+        return algebra.DistinctOn(algebra.Timed(self._records(of), _START), keys, _START)
+
+    def _records(self, of: Node) -> Node:
+        """A relation whose records can be looked at: where they are cut is no matter of batches."""
+        return of if algebra.is_of_records(of) else algebra.Coalesce(of)
+
+    def _timed(
+        self, of: Node, values: Sequence[Expression], *, has_start: bool = False
+    ) -> tuple[Node, list[Expression]]:
+        """Give a relation columns for the starts and ends that expressions mention.
+
+        Args:
+            of: the relation.
+            values: the expressions.
+            has_start: whether the starts are wanted whatever expressions mention.
+
+        Returns:
+            The relation, or what has these columns, too; and the expressions that read them.
+        """
+        mentioned = {node.operator for one in values for node in postorder(one)}
+        times = mentioned.intersection(RECORD_TIMES.values())
+        if not times and not has_start:
+            return of, list(values)
+        start = _START if has_start or times - {RECORD_END} else None
+        end = _END if RECORD_END in times else None
+        return algebra.Timed(self._records(of), start, end), [_with_columns(one) for one in values]
+
+    def _selected(self, of: Node, names: Iterable[str]) -> Node:
+        """A relation with some of its columns only."""
+        columns = ((name, self._file.predicate(_column(name, 0), "", "relation")) for name in names)
+        return algebra.Select(of, tuple(columns))
+
+    def _time(self, step: At) -> int:
+        """The time of a slice in units of the time-stamps.
+
+        Raises:
+            MtlmonError: the unit is not known, or the time is not a whole number of units.
+        """
+        if isinstance(step.time, int):
+            return step.time
+        unit = self._environment.unit
+        if unit is None:
+            raise MtlmonError(f"at {step.time}: say in which unit time-stamps are, as in `unit s`")
+        instant = read_instant(str(step.time))
+        assert instant is not None
+        found = instant[0] / UNITS[unit]
+        if found.denominator != 1:
+            raise MtlmonError(f"at {step.time} is not a whole number of the unit, {unit}")
+        return int(found)
 
     def _require_start(self, relation: DeclaredRelation, step: ValidTo) -> None:
         """Require that records begin at the times of their rows."""
@@ -221,6 +312,19 @@ class Plans:
                 shown = f"{step.relation}_{shown}"
             names.append(shown)
         return tuple(names)
+
+
+def _with_columns(value: Expression) -> Expression:
+    """An expression that reads starts and ends of records as columns."""
+    found: dict[int, Expression] = {}
+    for node in postorder(value):
+        operands = tuple(found[id(operand)] for operand in node.operands)
+        operator, own = node.operator, node.value
+        if operator in RECORD_TIMES.values():
+            name = _END if operator is RECORD_END else _START
+            operator, own = COLUMN, expressions.ComputedColumn(name, node)
+        found[id(node)] = expressions.Expression(operator, operands, own, node.span)
+    return found[id(value)]
 
 
 def _column(name: str, place: int) -> Expression:
@@ -309,7 +413,7 @@ def columns_to_read(
         for step in relation.steps:
             if isinstance(step, Combine):
                 is_certain &= not has_all and not is_open[step.relation]
-            elif isinstance(step, Distinct | DeclaredCoalesce):
+            elif _compares_all(step):
                 is_certain &= not has_all
             if has_all:
                 needed.update(dict.fromkeys(_mentioned(step)))
@@ -358,7 +462,7 @@ def _open_relations(relations: Iterable[DeclaredRelation]) -> tuple[dict[str, bo
         has_all = isinstance(source, Rows) or (isinstance(source, Named) and is_open[source.name])
         matches_all |= has_all and isinstance(source, Named) and bool(source.change)
         for step in relation.steps:
-            if isinstance(step, Distinct | DeclaredCoalesce):
+            if _compares_all(step):
                 matches_all |= has_all
             elif isinstance(step, Select | Group):
                 has_all = False
@@ -369,6 +473,11 @@ def _open_relations(relations: Iterable[DeclaredRelation]) -> tuple[dict[str, bo
     return is_open, matches_all
 
 
+def _compares_all(step: Step) -> bool:
+    """Whether a step on one relation depends on all of its columns."""
+    return isinstance(step, Distinct | DeclaredCoalesce)
+
+
 def _mentioned(step: Step) -> Iterator[str]:
     """The columns that a step names."""
     if isinstance(step, Where | ValidUntil) or (isinstance(step, Combine) and step.condition):
@@ -376,8 +485,10 @@ def _mentioned(step: Step) -> Iterator[str]:
         yield from expressions.columns(step.condition)
     if isinstance(step, ValidTo):
         yield from expressions.columns(step.end)
-    if isinstance(step, ValidUntil):
+    if isinstance(step, ValidUntil | ValidLast):
         yield from step.per
+    if isinstance(step, Distinct):
+        yield from step.on or ()
     if isinstance(step, Select):
         yield from expressions.columns(*(one for _, one in step.columns))
     if isinstance(step, Group):

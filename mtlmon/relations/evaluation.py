@@ -9,9 +9,12 @@ import pyarrow as pa
 
 from mtlmon.policy.predicates.environment import NOTHING
 from mtlmon.relations.algebra import (
+    At,
     Coalesce,
     Deletes,
     Distinct,
+    DistinctOn,
+    Every,
     Group,
     Inserts,
     Intersect,
@@ -20,11 +23,14 @@ from mtlmon.relations.algebra import (
     MinusAll,
     Select,
     Semijoin,
+    Shift,
     Source,
     Split,
+    Timed,
     Union,
     UnionMax,
     ValidFor,
+    ValidLast,
     ValidTo,
     ValidUntil,
     ValidUntilNext,
@@ -32,15 +38,25 @@ from mtlmon.relations.algebra import (
     nodes,
     operands,
 )
-from mtlmon.relations.grouping import grouped
+from mtlmon.relations.grouping import grouped, latest
 from mtlmon.relations.join_order import Statistics, joins_by_size
 from mtlmon.relations.joining import joined, semijoined
-from mtlmon.relations.multiplicity import changed, coalesced, multiplied
+from mtlmon.relations.multiplicity import at_time, changed, coalesced, multiplied
 from mtlmon.relations.records import records_of, table_of
 from mtlmon.relations.rowwise import selected, united, where
 from mtlmon.relations.rules import optimized
 from mtlmon.relations.typing import Types
-from mtlmon.relations.validity import split, valid_for, valid_to, valid_until, valid_until_next
+from mtlmon.relations.validity import (
+    every,
+    shifted,
+    split,
+    timed,
+    valid_for,
+    valid_last,
+    valid_to,
+    valid_until,
+    valid_until_next,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -209,10 +225,22 @@ def apply(
         return valid_until_next(first, node.length)
     if isinstance(node, ValidUntil):
         return valid_until(first, node.condition, node.per, environment)
+    if isinstance(node, ValidLast):
+        return valid_last(first, node.count, node.per)
+    if isinstance(node, Every):
+        return every(first, node.length)
+    if isinstance(node, Shift):
+        return shifted(first, node.start, node.end)
+    if isinstance(node, Timed):
+        return timed(first, node, schema)
+    if isinstance(node, At):
+        return at_time(first, node.time)
     if isinstance(node, Group):
         return grouped(first, node.keys, node.values, schema, environment)
     if isinstance(node, Distinct):
         return multiplied("once", first)
+    if isinstance(node, DistinctOn):
+        return latest(first, node.keys, node.order, schema)
     if isinstance(node, Inserts | Deletes):
         return changed(first, is_insert=isinstance(node, Inserts))
     if isinstance(node, Coalesce):

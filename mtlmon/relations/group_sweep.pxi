@@ -140,11 +140,11 @@ cdef class Groups:
             return 1
         for k in range(width):
             found[k] = (<Aggregate> kernels[k]).now(group, time, &values[k])
-            if found[k] == AGGREGATE_OVERFLOWS:
+            if found[k] == OVERFLOWS:
                 return 0
             if is_as_before:
                 is_as_before = (<Aggregate> kernels[k]).is_as_in(
-                    state.open, <AggregateState> found[k], values[k]
+                    state.open, <int> found[k], values[k]
                 )
         if is_as_before:
             return 1
@@ -152,7 +152,7 @@ cdef class Groups:
             self.end_times[state.open] = time
         state.open = self.count
         for k in range(width):
-            (<Aggregate> kernels[k]).write(<AggregateState> found[k], values[k])
+            (<Aggregate> kernels[k]).write(<int> found[k], values[k])
         self.start_times[self.count] = time
         self.end_times[self.count] = NO_END
         self.numbers[self.count] = group

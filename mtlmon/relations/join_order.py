@@ -24,6 +24,7 @@ from mtlmon.relations.algebra import (
     Union,
     UnionMax,
     ValidFor,
+    ValidLast,
     ValidTo,
     ValidUntil,
     ValidUntilNext,
@@ -119,8 +120,9 @@ class Statistics:
             elif isinstance(node, ValidFor | ValidUntilNext):
                 assert node.length is not None
                 self._lengths[node] = min(self.span, float(node.length))
-            elif isinstance(node, ValidUntil):
+            elif isinstance(node, ValidUntil | ValidLast):
                 kinds = self._product(node.of, node.per)
+                kinds *= node.count if isinstance(node, ValidLast) else 1
                 self._lengths[node] = min(self.span, self.span * kinds / max(1, self.count(node)))
         return self._lengths[node]
 

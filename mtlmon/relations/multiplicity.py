@@ -51,6 +51,12 @@ def changed(records: Records, *, is_insert: bool) -> Records:
     return coalesced(at_times(found, times).kept(times != NO_END))
 
 
+def at_time(records: Records, time: int) -> Records:
+    """Return the records that are valid at a time, valid then alone."""
+    found = records.kept((records.starts <= time) & (time < records.ends))
+    return at_times(found, np.full(len(found), time))
+
+
 def at_times(records: Records, times: NDArray[np.int64]) -> Records:
     """Return records that are valid at one time each; behind the last time, there is none."""
     ends = np.where(times == NO_END, times, times + (times != NO_END))

@@ -1,6 +1,6 @@
 """Relations: sweeps over the starts and ends of records."""
 
-from typing import Literal, final
+from typing import Literal, Protocol, final
 
 from typing_extensions import disjoint_base
 
@@ -63,14 +63,40 @@ class Aggregate:
 class CountAggregate(Aggregate): ...
 
 @final
+class DistinctAggregate(Aggregate):
+    def __init__(self, values: _Array, validity: _Array | None, count: int, limit: int) -> None: ...
+
+@final
 class SumAggregate(Aggregate):
     def __init__(
         self,
         values: _Array,
         validity: _Array | None,
         count: int,
+        kind: Literal["sum", "avg", "var", "stddev"],
         is_float: bool,
-        is_average: bool,
+    ) -> None: ...
+
+@final
+class QuantileAggregate(Aggregate):
+    def __init__(
+        self,
+        values: _Array,
+        validity: _Array | None,
+        count: int,
+        share: float,
+        of_deviations: bool = False,
+    ) -> None: ...
+
+class _Calls(Protocol):
+    def enter(self, group: int, row: int) -> object: ...
+    def leave(self, group: int, row: int) -> object: ...
+    def now(self, group: int) -> int: ...
+
+@final
+class OwnAggregate(Aggregate):
+    def __init__(
+        self, values: None, validity: _Array | None, count: int, calls: _Calls
     ) -> None: ...
 
 @final

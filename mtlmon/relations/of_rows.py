@@ -81,9 +81,11 @@ class LogRelation(KnownRelation):
 
     Attributes:
         situation: what happens while the log is read, in words.
+        waits: whether its records may come late, when their ends are known.
     """
 
     situation = "is looked up while the log is read"
+    waits = False
 
     def __init__(self, read: ReadRows) -> None:
         file, name, columns, tables, environment = read
@@ -187,7 +189,8 @@ class LogRelation(KnownRelation):
         plans = Plans(self.file, schemas, self._environment)
         try:
             if self._query is None:
-                self._query = Query(plans.of(self.name), schemas, self._environment)
+                node = plans.of(self.name)
+                self._query = Query(node, schemas, self._environment, waits=self.waits)
             else:
                 self._query = self._query.widened(schemas)
         except PolicyError:

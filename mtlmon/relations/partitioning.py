@@ -13,6 +13,7 @@ from mtlmon.relations.algebra import (
     Coalesce,
     Deletes,
     Distinct,
+    DistinctOn,
     Group,
     Inserts,
     Intersect,
@@ -24,6 +25,7 @@ from mtlmon.relations.algebra import (
     Source,
     Union,
     UnionMax,
+    ValidLast,
     ValidUntil,
     nodes,
     operands,
@@ -89,7 +91,9 @@ def _of_one(node: Node, of: dict[str, str], allowed: set[str]) -> _Origins:
     if isinstance(node, Group):
         of = {name: of[name] for name in node.keys if name in of}
         allowed.intersection_update(of.values())
-    elif isinstance(node, ValidUntil):
+    elif isinstance(node, DistinctOn):
+        allowed.intersection_update(of[name] for name in node.keys if name in of)
+    elif isinstance(node, ValidUntil | ValidLast):
         allowed.intersection_update(of[name] for name in node.per if name in of)
     elif isinstance(node, Coalesce | Distinct | Inserts | Deletes):
         # equal records must be in the same part

@@ -5,10 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mtlmon.policy.predicates.printer import column_text
+from mtlmon.policy.validity.declared import shift_text
 from mtlmon.relations.algebra import (
+    At,
     Coalesce,
     Deletes,
     Distinct,
+    DistinctOn,
+    Every,
     Group,
     Inserts,
     Intersect,
@@ -17,11 +21,14 @@ from mtlmon.relations.algebra import (
     MinusAll,
     Select,
     Semijoin,
+    Shift,
     Source,
     Split,
+    Timed,
     Union,
     UnionMax,
     ValidFor,
+    ValidLast,
     ValidTo,
     ValidUntil,
     ValidUntilNext,
@@ -36,7 +43,7 @@ if TYPE_CHECKING:
     from mtlmon.relations.algebra import Aggregation, Node
     from mtlmon.relations.evaluation import FoundPlan
 
-__all__ = ["found_plan_text", "plan_text"]
+__all__ = ["found_plan_text", "plan_line", "plan_text"]
 
 _WORDS: dict[type[Node], str] = {
     Deletes: "deletes of",
@@ -72,12 +79,13 @@ def plan_text(node: Node, unit: str | None, depth: int = 1) -> str:
     stack = [(node, depth)]
     while stack:
         one, level = stack.pop()
-        lines.append("  " * level + _line(one, unit))
+        lines.append("  " * level + plan_line(one, unit))
         stack += [(operand, level + 1) for operand in reversed(operands(one))]
     return "\n".join(lines)
 
 
-def _line(node: Node, unit: str | None) -> str:
+def plan_line(node: Node, unit: str | None) -> str:
+    """Return an operator as a line, without its operands."""
     if isinstance(node, Source):
         return node.name if node.name == "rows" else f"table {node.name}"
     if isinstance(node, Where):
@@ -90,9 +98,22 @@ def _line(node: Node, unit: str | None) -> str:
         return f"valid until {node.end}"
     if isinstance(node, ValidUntilNext):
         return f"valid until next {period_text(node.length, unit)}"
-    if isinstance(node, ValidUntil):
+    if isinstance(node, ValidUntil | ValidLast):
         per = f" per {', '.join(map(column_text, node.per))}" if node.per else ""
+        if isinstance(node, ValidLast):
+            return f"valid last {node.count} rows{per}"
         return f"valid until {node.condition}{per}"
+    if isinstance(node, Every):
+        return f"every {period_text(node.length, unit)}"
+    if isinstance(node, Shift):
+        return shift_text(node.start, node.end, unit)
+    if isinstance(node, Timed):
+        times = (("start()", node.start), ("end()", node.end))
+        return f"with {' and '.join(word for word, name in times if name is not None)}"
+    if isinstance(node, At):
+        return f"at {node.time}"
+    if isinstance(node, DistinctOn):
+        return f"distinct on {', '.join(map(column_text, node.keys)) or 'none'}"
     if isinstance(node, Group):
         keys = "".join(f"{column_text(name)}, " for name in node.keys)[:-2]
         values = _selected((_aggregate(one), one.name) for one in node.values)
@@ -108,7 +129,8 @@ def _line(node: Node, unit: str | None) -> str:
 
 
 def _aggregate(one: Aggregation) -> str:
-    return f"{one.word}({'' if one.argument is None else one.argument})"
+    share = "" if one.share is None else f", {one.share}"
+    return f"{one.word}({'' if one.argument is None else one.argument}{share})"
 
 
 def _selected(values: Iterable[tuple[str, str]]) -> str:

@@ -36,11 +36,15 @@ def computed(
     return {name: without_variants(column) for name, column in found.items()}
 
 
-def is_true(records: Records, condition: Predicate, environment: Environment) -> NDArray[np.bool_]:
-    """Return for which records a condition is true."""
+def is_true(
+    records: Records, condition: Predicate, environment: Environment, *, wanted: bool = True
+) -> NDArray[np.bool_]:
+    """Return for which records a condition is true; or false, if that is wanted."""
     found = computed(records, {"": condition}, environment)[""]
     if pa.types.is_null(found.type):
         return np.zeros(len(records), np.bool_)
+    if not wanted:
+        found = pc.invert(found)
     trues: NDArray[np.bool_] = where_true(found, len(records)).to_numpy(zero_copy_only=False)
     return trues
 

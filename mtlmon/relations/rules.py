@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING
 from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.expression import columns
 from mtlmon.relations.algebra import (
+    At,
     Binary,
     Coalesce,
     Deletes,
     Distinct,
+    Every,
     Group,
     Inserts,
     Intersect,
@@ -25,11 +27,13 @@ from mtlmon.relations.algebra import (
     MinusAll,
     Select,
     Semijoin,
+    Shift,
     Source,
     Split,
     Union,
     UnionMax,
     ValidFor,
+    ValidLast,
     ValidTo,
     ValidUntil,
     ValidUntilNext,
@@ -51,7 +55,7 @@ if TYPE_CHECKING:
 
 # Operators whose records follow from the snapshots of their operands.
 _OF_SNAPSHOTS = (
-    Group | Distinct | Inserts | Deletes | Coalesce | UnionMax | Minus | MinusAll | Intersect
+    Group | Distinct | Inserts | Deletes | Coalesce | UnionMax | Minus | MinusAll | Intersect | At
 )
 _BAGS = UnionMax | Minus | MinusAll | Intersect
 
@@ -88,7 +92,8 @@ def where_below_valid(node: Node, types: Types) -> Node | None:
     """`where` looks at no times, so it can come before they change."""
     if not isinstance(node, Where):
         return None
-    kinds = ValidFor | ValidUntilNext | ValidTo | Split | Coalesce | Distinct | Inserts | Deletes
+    kinds = ValidFor | ValidUntilNext | ValidTo | Every | Shift | At
+    kinds |= Split | Coalesce | Distinct | Inserts | Deletes
     if not isinstance(node.of, kinds):
         return None
     return replace(node.of, of=Where(node.of.of, node.condition))
@@ -96,7 +101,9 @@ def where_below_valid(node: Node, types: Types) -> Node | None:
 
 def select_below_valid(node: Node, types: Types) -> Node | None:
     """`select` looks at no times, so it can come before they change."""
-    if not isinstance(node, Select) or not isinstance(node.of, ValidFor | ValidUntilNext | Split):
+    if not isinstance(node, Select):
+        return None
+    if not isinstance(node.of, ValidFor | ValidUntilNext | Every | Shift | Split):
         return None
     return replace(node.of, of=Select(node.of.of, node.values))
 
@@ -121,9 +128,9 @@ def where_below_select(node: Node, types: Types) -> Node | None:
 
 def where_below_until(node: Node, types: Types) -> Node | None:
     """Conditions on the columns behind `per` hold for a record and for what ends it, or not."""
-    if not isinstance(node, Where) or not isinstance(node.of, ValidUntil):
+    if not isinstance(node, Where) or not isinstance(node.of, ValidUntil | ValidLast):
         return None
-    if not is_total(node.of.condition.expression):
+    if isinstance(node.of, ValidUntil) and not is_total(node.of.condition.expression):
         return None
     keys = set(node.of.per)
     above, below = _parted(conjuncts(node.condition.expression), lambda part: _is_of(part, keys))

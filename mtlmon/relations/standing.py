@@ -43,6 +43,7 @@ class StandingQuery(RevisedRelation):
     """
 
     situation = "is evaluated while the log is read"
+    waits = True
 
     def settle(self, rows: Rows | None, watermark: int) -> Records:
         """Take in rows; return the records that are final then, in the order of their ends.

@@ -12,13 +12,16 @@ from mtlmon.policy.predicates.checking import check
 from mtlmon.policy.predicates.columns import column_type
 from mtlmon.policy.predicates.environment import NOTHING
 from mtlmon.policy.predicates.kinds import joined, kind_of
+from mtlmon.policy.validity.declared import AGGREGATES
 from mtlmon.relations.algebra import (
-    AGGREGATES,
+    DistinctOn,
     Group,
     Join,
     Select,
     Semijoin,
     Source,
+    Timed,
+    ValidLast,
     ValidTo,
     ValidUntil,
     Where,
@@ -35,6 +38,9 @@ if TYPE_CHECKING:
     from mtlmon.policy.predicates.kinds import Kind
     from mtlmon.policy.predicates.predicate import Predicate
     from mtlmon.relations.algebra import Aggregation, Node
+
+_CONDITIONS = frozenset({"count", "any", "all"})
+_NUMBERS = frozenset({"sum", "avg", "var", "stddev", "median", "quantile", "mad"})
 
 
 def schema_of(
@@ -96,6 +102,17 @@ def _schema(node: Node, of: list[pa.Schema], environment: Environment) -> pa.Sch
         both = _named([*_items(of[0]), *zip(node.names, of[1].types, strict=True)])
         kind_in(both, node.on, environment, wanted=kinds.BOOLEAN)
         return both if isinstance(node, Join) else of[0]
+    if isinstance(node, Timed):
+        times = [name for name in (node.start, node.end) if name is not None]
+        return _named([*_items(of[0]), *((name, pa.int64()) for name in times)])
+    if isinstance(node, DistinctOn):
+        for name in (*node.keys, node.order):
+            _column(of[0], name)
+        return _named(one for one in _items(of[0]) if one[0] != node.order)
+    if isinstance(node, ValidLast):
+        for name in node.per:
+            _column(of[0], name)
+        return of[0]
     if isinstance(node, ValidTo):
         kind = kind_in(of[0], node.end, environment)
         if kind.name not in {"integer", "time", "null"}:
@@ -135,21 +152,29 @@ def kind_in(
 def _aggregate_type(
     schema: pa.Schema, aggregation: Aggregation, environment: Environment
 ) -> pa.DataType:
-    word, argument = aggregation.word, aggregation.argument
-    if word not in AGGREGATES:
+    word, argument, own = aggregation.word, aggregation.argument, aggregation.own
+    if word not in AGGREGATES and own is None:
         _refuse(f"{word} is not an aggregate over groups", word, AGGREGATES)
-    if word == "count":
+    if aggregation.order:
+        _column(schema, aggregation.order)
+    if word in _CONDITIONS:
         if argument is not None:
-            hint = (
-                "count() counts all records, count(CONDITION) those for which it is true, as in "
-                f"count(not ({argument} is null))"
-            )
+            hint = None
+            if word == "count":
+                hint = (
+                    "count() counts all records, count(CONDITION) those for which it is true, as "
+                    f"in count(not ({argument} is null))"
+                )
             kind_in(schema, argument, environment, wanted=kinds.BOOLEAN, hint=hint)
-        return pa.int64()
+        return pa.int64() if word == "count" else pa.bool_()
     if argument is None:
         raise MtlmonError(f"{word}() needs an argument")
-    is_number = word in {"sum", "avg"}
+    is_number = word in _NUMBERS
     kind = kind_in(schema, argument, environment, wanted=kinds.FLOAT if is_number else None)
+    if own is not None:
+        return column_type(own.kind)
+    if word == "distinct":
+        return pa.int64()
     if is_number and kind.name not in {"null", "integer" if word == "sum" else "null"}:
         kind = kinds.FLOAT
     return column_type(kind)

@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 
     from mtlmon.policy.predicates.environment import Environment
     from mtlmon.policy.predicates.predicate import Predicate
+    from mtlmon.relations.algebra import Timed
 
 _MOST_PIECES = 2**31
+_LEAST = -(2**63)
 
 
 def valid_for(records: Records, length: int | None) -> Records:
@@ -94,6 +96,57 @@ def valid_until(
     ends = np.full(len(records), NO_END)
     ends[is_closed] = times[closing[is_closed] % (len(times) + 1)]
     return _ending(records, ends)
+
+
+def valid_last(records: Records, count: int, per: Sequence[str]) -> Records:
+    """Let each record be valid until so many later ones with the same values have begun."""
+    columns = records.by_name
+    numbers, _ = numbered([columns[name] for name in per], len(records))
+    times, ranks = np.unique(records.starts, return_inverse=True)
+    places = numbers.astype(np.int64) * (len(times) + 1) + ranks
+    order = np.sort(places)
+    # of those that begin later, the one with the given number
+    found = np.searchsorted(order, places, side="right") + (count - 1)
+    ends = np.full(len(records), NO_END)
+    closing = order[np.minimum(found, len(order) - 1)]
+    is_closed = (found < len(order)) & (closing // (len(times) + 1) == numbers)
+    ends[is_closed] = times[closing[is_closed] % (len(times) + 1)]
+    return _ending(records, ends)
+
+
+def every(records: Records, length: int) -> Records:
+    """Let records be valid from the first multiple of a length on, up to one behind their end."""
+    starts, ends = (_rounded_up(times, length) for times in (records.starts, records.ends))
+    return replace(records, starts=starts, ends=ends, is_coalesced=False).kept(starts < ends)
+
+
+def _rounded_up(times: NDArray[np.int64], length: int) -> NDArray[np.int64]:
+    found = _later(times, -times % length)
+    return np.where(times == NO_END, NO_END, found)
+
+
+def shifted(records: Records, start: int, end: int) -> Records:
+    """Let records begin and end some time later, or earlier."""
+    starts = _moved(records.starts, start)
+    ends = np.where(records.ends == NO_END, NO_END, _moved(records.ends, end))
+    return replace(records, starts=starts, ends=ends, is_coalesced=False).kept(starts < ends)
+
+
+def _moved(times: NDArray[np.int64], length: int) -> NDArray[np.int64]:
+    """Times that are some time later; the range of times ends what is beyond it."""
+    if length >= 0:
+        return _later(times, length)
+    return np.where(times < _LEAST - length, _LEAST, times + length)
+
+
+def timed(records: Records, node: Timed, schema: pa.Schema) -> Records:
+    """Return records with their starts and ends as columns."""
+    columns = list(records.columns)
+    if node.start is not None:
+        columns.append(pa.array(records.starts))
+    if node.end is not None:
+        columns.append(pa.array(records.ends, mask=records.ends == NO_END))
+    return replace(records, schema=schema, columns=tuple(columns), is_coalesced=False)
 
 
 def split(records: Records, length: int) -> Records:

@@ -14,13 +14,6 @@ from libc.string cimport memcmp
 from mtlmon.engine.native cimport as_bytes
 
 
-cdef enum:
-    # What `get` returns: no result, a result, or one that does not fit.
-    NOTHING
-    FOUND
-    OVERFLOWS
-
-
 cdef struct TextMarks:
     # What to do with cells that are numbers of texts: set flags, or give them new numbers.
     uint8_t *flags

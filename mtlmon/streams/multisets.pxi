@@ -378,19 +378,6 @@ cdef enum:
     LEAST_CODES = 4
 
 
-cdef struct CodeBlock:
-    int64_t *codes
-    uint32_t count, room
-
-
-cdef struct Sorted:
-    # The codes of a trace in order, in blocks of limited size, none of them empty.
-    CodeBlock *blocks
-    uint32_t block_count, block_room
-    int64_t count
-    int64_t undefined           # the number of NaN, which are not in the blocks
-
-
 cdef void free_sorted(Sorted *sorted) noexcept nogil:
     cdef uint32_t k
     for k in range(sorted.block_count):

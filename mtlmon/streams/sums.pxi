@@ -4,13 +4,6 @@
 from libc.math cimport isinf, sqrt
 
 
-cdef enum SumKind:
-    SUM
-    AVERAGE
-    VARIANCE
-    DEVIATION
-
-
 cdef struct SumState:
     int64_t count
     Specials specials
@@ -26,7 +19,7 @@ cdef enum:
     MOST_SUM_WORDS = 20
 
 
-cdef inline SumKind sum_kind(str kind) except <SumKind> -1:
+cdef SumKind sum_kind(str kind) except <SumKind> -1:
     if kind == "sum":
         return SUM
     if kind == "avg":
@@ -50,7 +43,7 @@ cdef double deviation_of(
     return ldexp(sqrt(found), MUCH)
 
 
-cdef inline int result_of_sums(
+cdef int result_of_sums(
     SumKind kind, bint is_float, int64_t count, const Specials *specials, const Numbers *sums,
     const Numbers *squares, uint32_t trace, int64_t *value
 ) noexcept nogil:

@@ -150,6 +150,10 @@ STEPS = _table(
     ("dedup unique", "distinct"),
     ("merge", "coalesce"),
     ("union_all concat", "union"),
+    ("sample", "every"),
+    ("delay lag postpone", "shift"),
+    ("asof as_of snapshot slice", "at"),
+    ("window windows hop", "write valid 15m, valid last 100 rows or valid 15m every 5m"),
     ("order sort limit", "relations have no order and no first records: leave it out"),
 )
 """The steps of relations."""

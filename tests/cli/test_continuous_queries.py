@@ -32,8 +32,12 @@ relation recent   = rows valid 20 group k select count() as n, sum(v) as total
 relation sessions = rows valid until kind = "close" per k where kind = "open" select k as k
 relation over     = rows select k as k, v as v join limits on true where k = limits_k and v > most
                     select k as k, v as v, most as most
+relation brief    = sessions where end() - start() < 6 select k as k, end() - start() as seconds
+relation many     = brief shift -2 group none select count() as n, last(seconds) as seconds
+relation lasting  = recent where n > 2 valid 7 every 5 distinct on k select k as k, total as total
+relation few      = rows valid last 2 rows per k group k select max(v) - min(v) as range
 """
-NAMES = ("recent", "sessions", "over")
+NAMES = ("recent", "sessions", "over", "brief", "many", "lasting", "few")
 HEADER = "ts,k,kind,v\n"
 
 
@@ -131,7 +135,8 @@ def test_revisions_lead_to_the_records_of_the_log(name: str, rules: str, tmp_pat
             live.wait_until_read()
         assert live.end().status == 0
     found = output.read_text().splitlines()
-    assert {json.loads(line)["op"] for line in found} > {"insert"}
+    # few of the sessions that are over are told of before
+    assert name in {"brief", "many"} or {json.loads(line)["op"] for line in found} > {"insert"}
     assert folded(found) == bag(wanted)
     assert mtlmon("latest", str(output)).output.splitlines() == wanted
     strong = ["--lateness", "15", "--consistency", "strong"]
@@ -318,7 +323,7 @@ def test_time_passes_while_the_pipe_is_silent(waits: bool, rules: str) -> None:
 
 
 @pytest.mark.parametrize("options", [[], ["--lateness", "15"], ["--wait", "15"]])
-@pytest.mark.parametrize("name", ["recent", "sessions"])
+@pytest.mark.parametrize("name", ["recent", "sessions", "many", "lasting"])
 def test_kills(options: list[str], name: str, rules: str, tmp_path: Path) -> None:
     rows = rows_of(5, 900)
     come = late_rows(rows, 15, 6) if options else rows
@@ -411,7 +416,7 @@ def test_programs(rules: str, tmp_path: Path) -> None:
 )
 def test_errors(arguments: list[str], message: str, rules: str, tmp_path: Path) -> None:
     (tmp_path / "rules.mtl").write_text(
-        f"{RULES}relation whole = rows valid 5\nrelation late = recent valid 5\n"
+        f"{RULES}relation whole = rows valid 5\nrelation late = recent split 5\n"
     )
     *options, name, log = arguments
     done = mtlmon(

@@ -109,7 +109,7 @@ def test_records_of_built_relations(tmp_path: Path) -> None:
         (lambda: rows().valid(5, until="p"), "valid takes either a length"),
         (lambda: rows().valid(5, per="a"), "per= says which records end"),
         (lambda: rows().select(), "expected a predicate"),
-        (lambda: rows().group("a", n=avg("a, b")), "is outside a list"),
+        (lambda: rows().group("a", n=avg("a, b")), "takes one argument, not 2"),
         (lambda: rows().union(OTHER).minus(rows().named("other")), "two relations are called"),
         (lambda: rows().named("rows"), "rows is a word of relations"),
         (lambda: Relation("rows union missing"), "there is no relation missing"),

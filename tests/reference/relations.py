@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import product
 from math import inf, isnan
 from typing import Any
@@ -136,6 +137,14 @@ def apply(node: a.Node, of: Sequence[Relation]) -> Relation:
         )
     if isinstance(node, a.ValidUntil):
         return ending(of[0], lambda one: closing(node, of[0], one))
+    if isinstance(node, a.ValidLast):
+        return ending(of[0], lambda one: displaced(node, of[0], one))
+    if isinstance(node, a.Every):
+        return moved(of[0], lambda time: multiple(time, node.length))
+    if isinstance(node, a.Shift):
+        return shifted(of[0], node.start, node.end)
+    if isinstance(node, a.Timed):
+        return timed(node, of[0])
     if isinstance(node, a.Split):
         return split(of[0], node.length)
     if isinstance(node, a.Union):
@@ -157,6 +166,16 @@ def of_snapshots(node: a.Node, of: Sequence[Relation]) -> Relation:
     names = of[0].names
     if isinstance(node, a.Distinct):
         return each_instant(names, lambda bag: Counter(set(bag)), *of)
+    if isinstance(node, a.DistinctOn):
+        return each_instant(
+            tuple(name for name in names if name != node.order),
+            lambda bag: latest(node, names, bag),
+            *of,
+        )
+    if isinstance(node, a.At):
+        return from_snapshots(
+            names, [(node.time, of[0].snapshot(node.time)), (node.time + 1, Counter())]
+        )
     if isinstance(node, a.Inserts | a.Deletes):
         later = [(time, of[0].snapshot(time), of[0].snapshot(time - 1)) for time in instants(*of)]
         is_insert = isinstance(node, a.Inserts)
@@ -198,8 +217,30 @@ def grouped(node: a.Group, names: Sequence[str], bag: Counter[Row]) -> Counter[R
 def aggregated(one: a.Aggregation, names: Sequence[str], rows: list[Row]) -> Any:
     if one.argument is None:
         return len(rows)
-    values = [value(one.argument, names, row) for row in rows]
-    return plain(fold(one.word, [found for found in values if found is not None]))
+    found = [(row, value(one.argument, names, row)) for row in rows]
+    known = [(row, cell) for row, cell in found if cell is not None]
+    if one.order:
+        place = names.index(one.order)
+        known.sort(key=lambda pair: (pair[0][place], order((pair[1],))))
+    values = [cell for _, cell in known]
+    if one.own is None:
+        return plain(fold(one.word, values, 0.5 if one.share is None else one.share))
+    values = [cell for cell in values if not (isinstance(cell, float) and isnan(cell))]
+    states = [one.own.lift(cell) for cell in values]
+    return plain(one.own.lower(reduce(one.own.combine, states))) if states else None
+
+
+def latest(node: a.DistinctOn, names: Sequence[str], bag: Counter[Row]) -> Counter[Row]:
+    """For each key, the record with the last start; of several, the last in their order."""
+    place = names.index(node.order)
+    kept: dict[Row, tuple[int, Row]] = {}
+    for row in bag:
+        key = tuple(row[names.index(name)] for name in node.keys)
+        one = row[place], row[:place] + row[place + 1 :]
+        known = kept.get(key)
+        if known is None or (one[0], order(one[1])) > (known[0], order(known[1])):
+            kept[key] = one
+    return Counter(row for _, row in kept.values())
 
 
 def ending(one: Relation, end: Callable[[Record], float]) -> Relation:
@@ -221,6 +262,45 @@ def closing(node: a.ValidUntil, of: Relation, one: Record) -> float:
         ),
         default=inf,
     )
+
+
+def displaced(node: a.ValidLast, of: Relation, one: Record) -> float:
+    """The start of the later record with the number `node.count`."""
+    key = [one.row[of.names.index(name)] for name in node.per]
+    later = sorted(
+        other.start
+        for other in of.records
+        if other.start > one.start and [other.row[of.names.index(name)] for name in node.per] == key
+    )
+    return later[node.count - 1] if len(later) >= node.count else inf
+
+
+def multiple(time: float, length: int) -> float:
+    """The first multiple of a length that is not before a time."""
+    if time == inf:
+        return time
+    return next(t for t in range(int(time), int(time) + length) if t % length == 0)
+
+
+def moved(of: Relation, move: Callable[[float], float]) -> Relation:
+    records = (Record(int(move(one.start)), move(one.end), one.row) for one in of.records)
+    return Relation(of.names, tuple(one for one in records if one.start < one.end))
+
+
+def shifted(of: Relation, start: int, end: int) -> Relation:
+    records = (Record(one.start + start, one.end + end, one.row) for one in of.records)
+    return Relation(of.names, tuple(one for one in records if one.start < one.end))
+
+
+def timed(node: a.Timed, of: Relation) -> Relation:
+    """Records with columns for their start and end."""
+    names = tuple(name for name in (node.start, node.end) if name is not None)
+    records = []
+    for one in of.records:
+        times = (one.start, None if one.end == inf else int(one.end))
+        wanted = [t for t, name in zip(times, (node.start, node.end), strict=True) if name]
+        records.append(Record(one.start, one.end, (*one.row, *wanted)))
+    return Relation((*of.names, *names), tuple(records))
 
 
 def split(of: Relation, length: int) -> Relation:

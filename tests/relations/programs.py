@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from mtlmon.policy import Predicate
 from tests.doors import evaluate, parse_expression
+from tests.doors import predicates_own_aggregates as own_aggregates
 from tests.doors import relations_algebra as a
 from tests.reference import relations as reference
 
@@ -36,7 +37,20 @@ _ON = ("k = k2", "k = k2 and t = t2", "x = x2 and k = k2", "x < x2", "t = t2 or 
 _AGGREGATES = (
     *(("count", None), ("count", "k = 1"), ("sum", "k"), ("sum", "x"), ("avg", "k")),
     *(("avg", "x"), ("min", "x"), ("max", "x"), ("min", "t"), ("max", "k"), ("max", "t")),
+    *(("var", "x"), ("stddev", "k"), ("median", "x"), ("median", "k"), ("mad", "k")),
+    *(("distinct", "x"), ("distinct", "t"), ("any", "k = 1"), ("all", "k = 1")),
+    *(("quantile", "x"), ("first", "x"), ("last", "t"), ("last", "k"), ("first", "t")),
+    ("strung", "x"),
 )
+STRUNG = own_aggregates.OwnAggregate(
+    "strung",
+    lambda value: (repr(value),),
+    lambda left, right: left + right,
+    lambda state: "".join(state) or None,
+    None,
+    own_aggregates.RESULTS["text"],
+)
+"""An aggregate that depends on the order of values."""
 
 
 def predicate(text: str) -> Predicate:
@@ -62,6 +76,24 @@ def _of_full(of: st.SearchStrategy[a.Node]) -> st.SearchStrategy[a.Node]:
         st.builds(a.ValidTo, of, st.just(predicate("k"))),
         st.builds(a.ValidUntilNext, of, length),
         st.builds(a.ValidUntil, of, condition, per),
+        st.builds(a.ValidLast, of, st.integers(1, 3), per),
+        st.builds(lambda one, n: a.Every(records(one), n), of, length),
+        st.builds(lambda one, by: a.Shift(records(one), *by), of, st.sampled_from(_SHIFTS)),
+        st.builds(a.At, of, st.integers(-4, 12)),
+        st.builds(
+            lambda one, text: a.Select(
+                a.Where(a.Timed(records(one), "from", "to"), predicate(text)), swapped
+            ),
+            of,
+            st.sampled_from(("to - `from` > 2", "to is null", "`from` > 3")),
+        ),
+        st.builds(
+            lambda one: a.Select(
+                a.Timed(records(one), "from"), (("k", predicate("`from`")), *swapped[1:])
+            ),
+            of,
+        ),
+        st.builds(lambda one, on: a.DistinctOn(a.Timed(records(one), "from"), on, "from"), of, per),
         st.builds(a.Distinct, of),
         st.builds(lambda kind, one: kind(one), st.sampled_from([a.Inserts, a.Deletes]), of),
         st.builds(a.Coalesce, of),
@@ -80,6 +112,14 @@ def _of_full(of: st.SearchStrategy[a.Node]) -> st.SearchStrategy[a.Node]:
     )
 
 
+_SHIFTS = ((2, 2), (2, 0), (0, 2), (-1, -1), (-2, 0), (0, -2))
+
+
+def records(node: a.Node) -> a.Node:
+    """A relation whose records can be looked at."""
+    return node if a.is_of_records(node) else a.Coalesce(node)
+
+
 def _on() -> st.SearchStrategy[Predicate]:
     return st.sampled_from(_ON).map(predicate)
 
@@ -91,12 +131,20 @@ def joins() -> st.SearchStrategy[a.Node]:
 def groups() -> st.SearchStrategy[a.Node]:
     values = st.lists(st.sampled_from(_AGGREGATES), min_size=0, max_size=3).map(
         lambda found: tuple(
-            a.Aggregation(f"v{place}", word, None if text is None else predicate(text))
+            a.Aggregation(
+                f"v{place}",
+                word,
+                None if text is None else predicate(text),
+                0.3 if word == "quantile" else None,
+                STRUNG if word == "strung" else None,
+                "from" if word in {"first", "last", "strung"} else "",
+            )
             for place, (word, text) in enumerate(found)
         )
     )
     keys = st.sampled_from([(), ("k",), ("t", "k"), ("x",)])
-    grouped = st.builds(a.Group, full(), keys, values)
+    of = full().map(lambda one: a.Timed(records(one), "from"))
+    grouped = st.builds(a.Group, of, keys, values)
     return grouped.filter(lambda node: bool(node.keys or node.values))
 
 

@@ -12,17 +12,21 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from mtlmon.relations import Aggregate, Relation
+from tests.doors import Expression, predicates_operators
 from tests.doors import relations_algebra as a
 from tests.doors import validity_building as building
-from tests.relations.programs import predicate
+from tests.relations.programs import predicate, records
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from mtlmon.policy import Predicate
 
     Draw = Callable[[st.SearchStrategy[Any]], Any]
     Row = tuple[Any, ...]
 
 ROWS = "rows"
+START, END = "\0start()", "\0end()"
 TABLE = "limits.parquet"
 TYPES = {"int": pa.int64(), "float": pa.float64(), "text": pa.string(), "bool": pa.bool_()}
 LOG = {"ts": "int", "k": "int", "v": "int", "x": "float", "t": "text", "p": "bool"}
@@ -192,6 +196,76 @@ def _valid(draw: Draw, of: Declared, known: list[Declared]) -> Declared:
     return _with(of, step, node, of.built.valid(until=text, per=names))
 
 
+def _last(draw: Draw, of: Declared, known: list[Declared]) -> Declared:
+    count = draw(st.integers(1, 3))
+    per = draw(st.lists(st.sampled_from(of.columns), max_size=2, unique=True))
+    names = tuple(column.name for column in per)
+    step = f"valid last {count} rows{' per ' if names else ''}{', '.join(names)}"
+    node = a.ValidLast(of.node, count, names)
+    return _with(of, step, node, of.built.valid(last=count, per=names))
+
+
+def _moved(draw: Draw, of: Declared, known: list[Declared]) -> Declared:
+    """What has other starts or ends, or is looked at in between."""
+    length = draw(st.integers(1, 5))
+    word = draw(st.sampled_from(["every", "at", "shift", "shift start", "shift end"]))
+    if word == "at":
+        return _with(of, f"at {length}", a.At(of.node, length), of.built.at(length))
+    if word == "every":
+        node: a.Node = a.Every(records(of.node), length)
+        return _with(of, f"every {length}", node, of.built.every(length))
+    length *= draw(st.sampled_from([1, 1, -1]))
+    which = word.removeprefix("shift").strip()
+    by = (0 if which == "end" else length, 0 if which == "start" else length)
+    built = of.built.shift(**{which or "length": length})
+    return _with(of, f"{word} {length}", a.Shift(records(of.node), *by), built)
+
+
+def _latest(draw: Draw, of: Declared, known: list[Declared]) -> Declared:
+    on = draw(st.lists(st.sampled_from(of.columns), max_size=2, unique=True))
+    names = tuple(column.name for column in on)
+    node = a.DistinctOn(a.Timed(records(of.node), START), names, START)
+    return _with(of, f"distinct on {', '.join(names) or 'none'}", node, of.built.distinct(on=names))
+
+
+def of_times(text: str) -> Predicate:
+    """An expression in which the times of records are columns."""
+
+    def changed(node: Expression) -> Expression:
+        if node.operator.word in {"start", "end"}:
+            name = START if node.operator.word == "start" else END
+            return Expression(predicates_operators.COLUMN, (), name)
+        return Expression(node.operator, tuple(map(changed, node.operands)), node.value)
+
+    found = predicate(text)
+    return found.with_expression(changed(found.expression))
+
+
+def _timed(draw: Draw, of: Declared, known: list[Declared]) -> Declared:
+    """Starts and ends of records in conditions and columns."""
+    if draw(st.booleans()):
+        text, start, end = draw(
+            st.sampled_from(
+                [
+                    ("end() - start() > 3", START, END),
+                    ("start() < 5", START, None),
+                    ("end() is null", None, END),
+                ]
+            )
+        )
+        timed = a.Where(a.Timed(records(of.node), start, end), of_times(text))
+        kept = tuple((one.name, predicate(one.name)) for one in of.columns)
+        return _with(of, f"where {text}", a.Select(timed, kept), of.built.where(text))
+    column = draw(st.sampled_from(of.columns))
+    values = ((column.name, predicate(column.name)), ("s", of_times("start() + 1")))
+    if column.name == "s":
+        return of
+    node = a.Select(a.Timed(records(of.node), START), values)
+    built = of.built.select(column.name, s="start() + 1")
+    step = f"select {column.name} as {column.name}, start() + 1 as s"
+    return _with(of, step, node, built, (column, Column("s", "int")))
+
+
 def _select(draw: Draw, of: Declared, known: list[Declared]) -> Declared:
     names = draw(st.lists(st.sampled_from(_NAMES), min_size=1, max_size=3, unique=True))
     columns, values = [], []
@@ -211,25 +285,57 @@ def _select(draw: Draw, of: Declared, known: list[Declared]) -> Declared:
 def _group(draw: Draw, of: Declared, known: list[Declared]) -> Declared:
     keys = draw(st.lists(st.sampled_from(of.columns), max_size=2, unique=True))
     columns, aggregates, texts, built = list(keys), [], [], {}
+    of_records = of.node
     for name in ("s", "w")[: draw(st.integers(0 if keys else 1, 2))]:
         column = draw(st.sampled_from(of.columns))
         choices = [("count", "", "int"), ("count", condition(draw, of.columns), "int")]
+        choices += [(word, column.name, column.type) for word in ("first", "last")]
+        choices += [("distinct", column.name, "int")]
+        choices += [(word, condition(draw, of.columns), "bool") for word in ("any", "all")]
         if column.type != "bool":
             choices += [(word, column.name, column.type) for word in ("min", "max")]
         if column.type in {"int", "float"}:
-            choices += [("sum", column.name, column.type), ("avg", column.name, "float")]
+            choices += [("sum", column.name, column.type)]
+            words = ("avg", "var", "stddev", "median", "quantile", "mad")
+            choices += [(word, column.name, "float") for word in words]
         word, text, kind = draw(st.sampled_from(choices))
         columns.append(Column(name, kind))
-        aggregates.append(a.Aggregation(name, word, predicate(text) if text else None))
-        texts.append(f"{word}({text}) as {name}")
-        built[name] = Aggregate(word, text or None)
+        share = 0.25 if word == "quantile" else None
+        order = START if word in {"first", "last"} else ""
+        if order:
+            of_records = a.Timed(records(of.node), START)
+        argument = predicate(text) if text else None
+        aggregates.append(a.Aggregation(name, word, argument, share, None, order))
+        built[name] = Aggregate(word, text or None, share)
+        texts.append(f"{built[name]} as {name}")
     names = tuple(column.name for column in keys)
     if len({column.name for column in columns}) < len(columns):
         return of
     parts = ["group", ", ".join(names), f"select {', '.join(texts)}" if texts else ""]
     step = " ".join(part for part in parts if part)
-    node = a.Group(of.node, names, tuple(aggregates))
+    node: a.Node = a.Group(of_records, names, tuple(aggregates))
     return _with(of, step, node, of.built.group(*names, **built), tuple(columns))
+
+
+def _computed(draw: Draw, of: Declared, known: list[Declared]) -> Declared:
+    """Expressions of aggregates."""
+    numbers = [one for one in of.columns if one.type in {"int", "float"}]
+    key = draw(st.sampled_from(of.columns))
+    if not numbers or key.name == "r":
+        return of
+    name = draw(st.sampled_from(numbers)).name
+    asked = (("max", name), ("min", name), ("count", None))
+    aggregates = tuple(
+        a.Aggregation(f"{word}({text or ''})", word, None if text is None else predicate(text))
+        for word, text in asked
+    )
+    value = f"(max({name}) - min({name})) * 0.5 + count()"
+    own = f"(`max({name})` - `min({name})`) * 0.5 + `count()`"
+    group = a.Group(of.node, (key.name,), aggregates)
+    node = a.Select(group, ((key.name, predicate(key.name)), ("r", predicate(own))))
+    step = f"group {key.name} select {value} as r"
+    built = of.built.group(key.name, r=value)
+    return _with(of, step, node, built, (key, Column("r", "float")))
 
 
 def _joined(draw: Draw, of: Declared, known: list[Declared]) -> Declared:
@@ -306,4 +412,7 @@ def _alone(draw: Draw, of: Declared, known: list[Declared]) -> Declared:
     return _with(of, "coalesce", a.Coalesce(of.node), of.built.coalesce())
 
 
-_STEPS = (_where, _valid, _valid, _select, _group, _joined, _joined, _combined, _cut, _alone)
+_STEPS = (
+    *(_where, _valid, _valid, _select, _group, _group, _joined, _joined, _combined, _cut, _alone),
+    *(_last, _moved, _latest, _timed, _computed),
+)

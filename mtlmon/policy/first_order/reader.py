@@ -122,6 +122,10 @@ class FirstOrderReader(Conditions):
         finally:
             self._formulas = outer
 
+    def reads(self, word: str) -> bool:
+        """Whether a word before a parenthesis begins an aggregate over a formula."""
+        return word in ops.FORMULA_AGGREGATES
+
     def read_aggregate(self, position: int, end: int) -> tuple[Expression, int]:
         """Read an aggregate over a formula.
 

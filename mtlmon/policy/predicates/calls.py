@@ -213,9 +213,10 @@ class CallParser(PrecedenceParser):
             "(", skip_blanks(self.text, match.end(), self.end)
         )
 
-    def open_life_time(self, token: Token) -> bool:
-        """Read `age()` or `silence()`; return whether that is what comes next."""
-        operator = ops.LIFE_TIMES.get(str(token.value))
+    def open_time(self, token: Token) -> bool:
+        """Read `age()`, `silence()`, `start()` or `end()`; return whether that comes next."""
+        word = str(token.value)
+        operator = ops.LIFE_TIMES.get(word) or ops.RECORD_TIMES.get(word)
         behind = self.ahead(2)
         if operator is None or behind.kind != ")":
             return False

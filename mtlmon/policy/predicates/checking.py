@@ -140,7 +140,7 @@ class _Checker(Requirements):
             return self.look_up(node)
         if operator in ops.FUNCTIONS.values():
             return self.call(node)
-        if operator in ops.LIFE_TIMES.values():
+        if operator in {*ops.LIFE_TIMES.values(), *ops.RECORD_TIMES.values()}:
             return kinds.INTEGER
         if operator in ops.CONVERSIONS.values():
             return self.conversion(node)

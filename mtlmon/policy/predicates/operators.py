@@ -242,6 +242,13 @@ SILENCE = Operator("SILENCE", "silence", 0, OPERAND)
 LIFE_TIMES = {operator.word: operator for operator in (AGE, SILENCE)}
 """The operator for each word that `until` compares with a length of time."""
 
+RECORD_START = Operator("RECORD_START", "start", 0, OPERAND)
+"""`start()`: when a record of a relation begins to be valid."""
+RECORD_END = Operator("RECORD_END", "end", 0, OPERAND)
+"""`end()`: when it ends; null if it does not."""
+RECORD_TIMES = {operator.word: operator for operator in (RECORD_START, RECORD_END)}
+"""The operator for each word that says when a record is valid."""
+
 WILDCARD = Operator("WILDCARD", "", 0, OPERAND)
 """An argument of a predicate that may be anything."""
 COUNT_FORMULA = Operator("COUNT_FORMULA", "", 0, OPERAND)
@@ -252,6 +259,8 @@ OF_FORMULAS = frozenset({COUNT_FORMULA, AGGREGATE_FORMULA})
 """The operators whose value is an `Aggregate`."""
 GROWTH = frozenset({WINDOW_INCREASE, WINDOW_RATE, WINDOW_CHANGES, WINDOW_RESETS})
 """The aggregates of steps between the values in a window."""
+OF_STEPS = GROWTH | {WINDOW_INTEGRAL}
+"""The aggregates that need the times or the order of values."""
 FORMULA_AGGREGATES = ("COUNT", "SUM", "AVG", "MIN", "MAX", "MEDIAN")
 """The words of aggregates over formulas."""
 

@@ -76,7 +76,10 @@ def register_aggregate(
     *,
     result: Literal["int", "float", "bool", "text"] = "float",
 ) -> None:
-    """Define an aggregate for windows in policy files, as in `spread[0,5m](latency)`.
+    """Define an aggregate for policy files, as in `spread[0,5m](latency)`.
+
+    It works in windows of streams, and in groups of relations: `group shop select spread(price) as
+    spread`.
 
     The states of the values in a window are combined in the order of the values. `combine` must be
     associative. States are plain values, which snapshots can contain: None, Booleans, integers,

@@ -34,11 +34,14 @@ if TYPE_CHECKING:
 
     from mtlmon.policy.predicates.operators import Operator
 
-    class Formulas(Protocol):
-        """Reads the aggregates over formulas that terms of first-order formulas can have."""
+    class Aggregates(Protocol):
+        """Reads the aggregates over formulas or groups that some expressions can have."""
 
-        def read_aggregate(self, position: int, end: int) -> tuple[Expression, int]:
-            """Return the aggregate at a position, and the position behind it."""
+        def reads(self, word: str) -> bool:
+            """Whether a word before a parenthesis can be an aggregate."""
+
+        def read_aggregate(self, position: int, end: int) -> tuple[Expression, int] | None:
+            """Return the aggregate at a position, and the position behind it; None for a call."""
 
 
 _NO_CONSTANTS: Mapping[str, Constant] = {}
@@ -84,19 +87,19 @@ def parse_prefix(
     end: int | None = None,
     unit: str | None = None,
     constants: Mapping[str, Constant] = _NO_CONSTANTS,
-    formulas: Formulas | None = None,
+    aggregates: Aggregates | None = None,
     clauses: Collection[str] = CLAUSES,
 ) -> tuple[Expression, int]:
     """Parse the expression that text[start:end] begins with.
 
     It ends before `:`, a comma outside parentheses, or a word of `clauses` behind a complete
     expression. Takes the same arguments as `parse_expression`, and raises the same errors;
-    `formulas` reads aggregates over formulas, where these can be.
+    `aggregates` reads aggregates, where these can be.
 
     Returns:
         The expression, and the position behind its last token.
     """
-    parser = _Parser(text, source, start, end, unit, _PREFIX, constants, formulas, clauses)
+    parser = _Parser(text, source, start, end, unit, _PREFIX, constants, aggregates, clauses)
     return parser.expression(), parser.ahead(-1).end
 
 
@@ -107,7 +110,7 @@ def parse_comparison(
     end: int | None = None,
     unit: str | None = None,
     constants: Mapping[str, Constant] = _NO_CONSTANTS,
-    formulas: Formulas | None = None,
+    aggregates: Aggregates | None = None,
 ) -> tuple[Expression, int]:
     """Parse an atom of a formula: the expression that text[start:end] begins with.
 
@@ -119,12 +122,12 @@ def parse_comparison(
     Returns:
         The expression, and the position behind its last token.
     """
-    parser = _Parser(text, source, start, end, unit, _COMPARISON, constants, formulas)
+    parser = _Parser(text, source, start, end, unit, _COMPARISON, constants, aggregates)
     return parser.expression(), parser.ahead(-1).end
 
 
 class _Parser(CallParser):
-    __slots__ = ("clauses", "formulas", "mode")
+    __slots__ = ("aggregates", "clauses", "mode")
 
     def __init__(
         self,
@@ -135,13 +138,13 @@ class _Parser(CallParser):
         unit: str | None,
         mode: str,
         constants: Mapping[str, Constant],
-        formulas: Formulas | None = None,
+        aggregates: Aggregates | None = None,
         clauses: Collection[str] = CLAUSES,
     ) -> None:
         is_comparison = mode == _COMPARISON
         super().__init__(text, source, start, end, unit, constants, in_formula=is_comparison)
         self.mode = mode
-        self.formulas = formulas
+        self.aggregates = aggregates
         self.clauses = clauses
 
     def expression(self) -> Expression:
@@ -164,10 +167,7 @@ class _Parser(CallParser):
                 if self.begins_if(token):
                     self.open_if(token)
                 elif token.kind == FUNCTION:
-                    if self.formulas and token.value in ops.FORMULA_AGGREGATES:
-                        self.read_aggregate(token, self.formulas)
-                        return
-                    if self.open_life_time(token):
+                    if self.read_aggregate(token) or self.open_time(token):
                         return
                     self.open_call(token)
                 elif self.begins_exists(token):
@@ -216,13 +216,19 @@ class _Parser(CallParser):
         self.push(Expression(operator, (), token.value, Span(token.start, token.end)))
         self.index += 1
 
-    def read_aggregate(self, token: Token, formulas: Formulas) -> None:
-        """Read an aggregate over a formula."""
-        aggregate, behind = formulas.read_aggregate(token.start, self.end)
+    def read_aggregate(self, token: Token) -> bool:
+        """Read an aggregate over a formula or a group; return whether one comes next."""
+        if self.aggregates is None or not self.aggregates.reads(str(token.value)):
+            return False
+        found = self.aggregates.read_aggregate(token.start, self.end)
+        if found is None:
+            return False
+        aggregate, behind = found
         self.push(aggregate)
         self.tokens[self.index] = Token(FUNCTION, token.start, behind, token.value)
         self.index += 1
         self.read_tokens_from(behind)
+        return True
 
     def begins_if(self, token: Token) -> bool:
         """Whether an `if` begins a conditional expression; otherwise it is a column."""

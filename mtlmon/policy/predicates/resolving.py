@@ -30,6 +30,7 @@ _NO_RELATIONS: Mapping[str, Shape] = {}
 _CONNECTIVES = frozenset({ops.AND, ops.OR, ops.NOT})
 _OF_CONDITIONS = frozenset({"count", "any", "all"})
 _LIFE_TIMES = frozenset(ops.LIFE_TIMES.values())
+_RECORD_TIMES = frozenset(ops.RECORD_TIMES.values())
 # What has the value of one of its operands.
 _CHOICES = frozenset({ops.IF, ops.COALESCE, *ops.OFFSETS.values()})
 
@@ -59,6 +60,7 @@ class Scope(NamedTuple):
         parameters: the names of the parameters of the stream that the expression belongs to.
         is_atom_body: whether the expression is the body of an atom.
         is_end: whether the expression says when instances end.
+        is_record: whether the expression is about the records of a relation.
     """
 
     streams: Collection[str] = ()
@@ -70,6 +72,7 @@ class Scope(NamedTuple):
     parameters: Collection[str] = ()
     is_atom_body: bool = False
     is_end: bool = False
+    is_record: bool = False
 
 
 class _Place(NamedTuple):
@@ -153,6 +156,9 @@ class _Resolver:
         if operator in _LIFE_TIMES and not scope.is_end:
             hint = f"write stream NAME = ... per ... until {operator.word}() > 10m"
             raise self.error(node, f"{operator.word}() is for until", hint)
+        if operator in _RECORD_TIMES and not scope.is_record:
+            hint = "write it in where, select or group of a relation"
+            raise self.error(node, f"{operator.word}() is for the records of relations", hint)
         if operator is ops.OVER:
             self.require_stream(node, node.over.stream)
         elif operator is ops.INSTANCE:

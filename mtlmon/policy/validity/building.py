@@ -31,7 +31,28 @@ if TYPE_CHECKING:
     Condition: TypeAlias = Formula | Value | str
     Length: TypeAlias = int | str | timedelta
 
-__all__ = ["Aggregate", "Relation", "avg", "count", "max_", "min_", "rows", "sum_", "table"]
+__all__ = [
+    "Aggregate",
+    "Relation",
+    "all_",
+    "any_",
+    "avg",
+    "count",
+    "distinct",
+    "first",
+    "last",
+    "mad",
+    "max_",
+    "median",
+    "min_",
+    "own",
+    "quantile",
+    "rows",
+    "stddev",
+    "sum_",
+    "table",
+    "var",
+]
 
 
 class Relation:
@@ -102,6 +123,7 @@ class Relation:
         until: Condition | None = None,
         per: Columns = (),
         until_next: Length | None = None,
+        last: int | None = None,
         interval: tuple[str, str] | None = None,
         for_ever: bool = False,
     ) -> Relation:
@@ -111,21 +133,26 @@ class Relation:
             length: how long: `valid 15m`.
             until: up to a later record for which a condition is true, or a column with the time of
                 the end: `valid until CONDITION`, `valid until COLUMN`.
-            per: columns in which that record has the same values.
+            per: columns in which that record, or those of `last`, have the same values.
+            last: until so many later records have begun: `valid last 100 rows`.
             until_next: up to the next multiple of a length: `valid until next 1h`.
             interval: the columns with the time of the row and the end: `valid [ts, expires)`.
             for_ever: whether they have no end: `valid for ever`.
 
         Raises:
-            MtlmonError: not exactly one of the five is given, or `per` without `until`.
+            MtlmonError: not exactly one of the six is given, or `per` without `until` or `last`.
         """
-        given = sum(one is not None for one in (length, until, until_next, interval))
+        given = sum(one is not None for one in (length, until, until_next, last, interval))
         if given + for_ever != 1:
             raise MtlmonError(
-                "valid takes either a length, or until=, until_next=, interval= or for_ever=True"
+                "valid takes either a length, or until=, until_next=, last=, interval= or "
+                "for_ever=True"
             )
-        if per and until is None:
-            raise MtlmonError("per= says which records end those of until=, which is missing")
+        if per and until is None and last is None:
+            raise MtlmonError("per= says which records end those of until= or last=: give one")
+        if last is not None:
+            by = _columns(per)
+            return self._with(f"valid last {last} rows{' per ' if by else ''}{by}")
         if until is not None:
             by = _columns(per)
             return self._with(f"valid until {_text(until)}{' per ' if by else ''}{by}")
@@ -154,13 +181,13 @@ class Relation:
         columns += [f"{_text(value)} as {column_text(name)}" for name, value in values.items()]
         return self._with(f"select {', '.join(columns)}")
 
-    def group(self, *keys: str, **aggregates: Aggregate) -> Relation:
+    def group(self, *keys: str, **aggregates: Aggregate | str) -> Relation:
         """Return a record for each group of records with equal values in some columns.
 
         Args:
             keys: the columns; without any, all records are one group.
-            aggregates: what `avg`, `count`, `max_`, `min_` and `sum_` of this module return, by the
-                name of their column.
+            aggregates: what `avg`, `median` and the like of this module return, or texts as in
+                policy files, as "max(speed) - min(speed)", by the name of their column.
         """
         selected = ", ".join(f"{one} as {column_text(name)}" for name, one in aggregates.items())
         words = ["group", _columns(keys), f"select {selected}" if selected or not keys else ""]
@@ -212,9 +239,50 @@ class Relation:
             raise MtlmonError(f'{word} of a relation mention it: name it with .named("...")')
         return Relation(f"{word} of {column_text(self.name)}", (*self._others, self))
 
-    def distinct(self) -> Relation:
-        """Return each record once."""
-        return self._with("distinct")
+    def distinct(self, on: Columns | None = None) -> Relation:
+        """Return each record once.
+
+        Args:
+            on: columns; of the records with equal values there, return the one that begins last.
+        """
+        if on is None:
+            return self._with("distinct")
+        return self._with(f"distinct on {_columns(on) or 'none'}")
+
+    def every(self, length: Length) -> Relation:
+        """Return what is valid at the multiples of a length, up to the next one."""
+        return self._with(f"every {_length(length)}")
+
+    def shift(
+        self,
+        length: Length | None = None,
+        *,
+        start: Length | None = None,
+        end: Length | None = None,
+    ) -> Relation:
+        """Let records begin and end later, or earlier if that is negative.
+
+        Args:
+            length: how much later they begin and end.
+            start: how much later they begin.
+            end: how much later they end.
+
+        Raises:
+            MtlmonError: not exactly one of the three is given.
+        """
+        given = [("", length), ("start ", start), ("end ", end)]
+        found = [f"{word}{_signed(by)}" for word, by in given if by is not None]
+        if len(found) != 1:
+            raise MtlmonError("shift takes either a length, or start=, or end=")
+        return self._with(f"shift {found[0]}")
+
+    def at(self, time: int | str) -> Relation:
+        """Return the records that are valid at a time.
+
+        Args:
+            time: a text, as "2024-05-31T12:30:00Z", or a number in the unit of the time-stamps.
+        """
+        return self._with(f"at {constant_text(time)}")
 
     def coalesce(self, longest: Length | None = None) -> Relation:
         """Return as few records as possible, none of them longer than `longest`."""
@@ -258,8 +326,9 @@ class Aggregate:
 
     __slots__ = ("_text",)
 
-    def __init__(self, word: str, of: Condition | None = None) -> None:
-        self._text = f"{word}({'' if of is None else _text(of)})"
+    def __init__(self, word: str, of: Condition | None = None, share: float | None = None) -> None:
+        parameter = "" if share is None else f", {share}"
+        self._text = f"{word}({'' if of is None else _text(of)}{parameter})"
 
     def __str__(self) -> str:
         return self._text
@@ -312,6 +381,66 @@ def max_(of: Condition) -> Aggregate:
     return Aggregate("max", of)
 
 
+def first(of: Condition) -> Aggregate:
+    """Return the value of the record that began first."""
+    return Aggregate("first", of)
+
+
+def last(of: Condition) -> Aggregate:
+    """Return the value of the record that began last."""
+    return Aggregate("last", of)
+
+
+def any_(condition: Condition) -> Aggregate:
+    """Return whether a condition is true for any record."""
+    return Aggregate("any", condition)
+
+
+def all_(condition: Condition) -> Aggregate:
+    """Return whether a condition is true for all records for which it is not null."""
+    return Aggregate("all", condition)
+
+
+def distinct(of: Condition) -> Aggregate:
+    """Count the different values of a column or an expression."""
+    return Aggregate("distinct", of)
+
+
+def var(of: Condition) -> Aggregate:
+    """Return the variance of a sample; null below two values."""
+    return Aggregate("var", of)
+
+
+def stddev(of: Condition) -> Aggregate:
+    """Return the standard deviation of a sample; null below two values."""
+    return Aggregate("stddev", of)
+
+
+def median(of: Condition) -> Aggregate:
+    """Return the median of the values of a column or an expression."""
+    return Aggregate("median", of)
+
+
+def quantile(of: Condition, share: float) -> Aggregate:
+    """Return a quantile, interpolated linearly between the two nearest values.
+
+    Args:
+        of: a column or an expression.
+        share: a number from 0 to 1.
+    """
+    return Aggregate("quantile", of, share)
+
+
+def mad(of: Condition) -> Aggregate:
+    """Return the median of the absolute deviations from the median."""
+    return Aggregate("mad", of)
+
+
+def own(name: str, of: Condition) -> Aggregate:
+    """Return an aggregate that `mtlmon.streams.register_aggregate` has defined."""
+    return Aggregate(name, of)
+
+
 def _distinct(relations: Sequence[Relation]) -> tuple[Relation, ...]:
     found: dict[str | None, Relation] = {}
     for one in relations:
@@ -328,6 +457,15 @@ def _text(expression: Condition) -> str:
     if isinstance(expression, Formula):
         return written_with_conditions(expression) or str(expression)
     return str(expression)
+
+
+def _signed(length: Length) -> str:
+    """A length of time that may be negative."""
+    if isinstance(length, str):
+        text = length.strip()
+        return f"-{_length(text[1:].strip())}" if text.startswith("-") else _length(text)
+    is_negative = length < 0 if isinstance(length, int) else length.total_seconds() < 0
+    return f"-{_length(-length)}" if is_negative else _length(length)
 
 
 def _length(length: Length) -> str:

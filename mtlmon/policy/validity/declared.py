@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from mtlmon.policy.predicates.operators import COLUMN
+from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.printer import column_text, constant_text, to_text
 from mtlmon.policy.predicates.resolving import Shape
 from mtlmon.syntax.durations import period_text
@@ -12,36 +12,42 @@ from mtlmon.syntax.durations import period_text
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from mtlmon.policy.predicates.expression import Expression
+    from mtlmon.policy.predicates.expression import Constant, Expression
+    from mtlmon.policy.predicates.own_aggregates import OwnAggregate
     from mtlmon.syntax.durations import Duration
 
 __all__ = [
     "AGGREGATES",
     "COMBINATIONS",
     "Aggregate",
+    "At",
     "Coalesce",
     "Combine",
     "DeclaredRelation",
     "Distinct",
+    "Every",
     "Group",
     "Named",
     "Rows",
     "Select",
+    "Shift",
     "Source",
     "Split",
     "Step",
     "TableOf",
     "ValidFor",
+    "ValidLast",
     "ValidTo",
     "ValidUntil",
     "ValidUntilNext",
     "Where",
     "reads_rows",
     "shape_of",
+    "shift_text",
 ]
 
-AGGREGATES = ("count", "sum", "avg", "min", "max")
-"""The aggregates of groups."""
+AGGREGATES = (*(one for one in ops.AGGREGATES if ops.AGGREGATES[one] not in ops.OF_STEPS),)
+"""The aggregates of groups: those of windows that only look at values, and not at times."""
 
 COMBINATIONS = (*("join", "semijoin", "union", "unionmax", "minus", "minus all", "intersect"),)
 """The steps that take another relation."""
@@ -143,6 +149,62 @@ class ValidUntil(NamedTuple):
         return f"valid until {to_text(self.condition, unit)}{_per(self.per)}"
 
 
+class ValidLast(NamedTuple):
+    """`valid last 100 rows per id`: until so many later records have begun."""
+
+    rows: int
+    per: tuple[str, ...]
+    place: int
+
+    def text(self, _unit: str | None) -> str:
+        return f"valid last {self.rows} rows{_per(self.per)}"
+
+
+class Every(NamedTuple):
+    """`every 5m`: what is valid at a multiple of a length, up to the next one."""
+
+    length: int | Duration
+    place: int
+
+    def text(self, unit: str | None) -> str:
+        return f"every {period_text(self.length, unit)}"
+
+
+class Shift(NamedTuple):
+    """`shift 5m`, `shift start -5m`, `shift end 5m`: records begin or end later, or earlier.
+
+    Attributes:
+        word: "start" or "end" if only these are shifted; otherwise "".
+        length: how much.
+        is_negative: whether it is earlier.
+        place: the position of the step in the text.
+    """
+
+    word: str
+    length: int | Duration
+    is_negative: bool
+    place: int
+
+    def text(self, unit: str | None) -> str:
+        words = ["shift", *([self.word] if self.word else [])]
+        return f"{' '.join(words)} {'-' * self.is_negative}{period_text(self.length, unit)}"
+
+
+class At(NamedTuple):
+    """`at "2024-05-31"`: the records that are valid at a time.
+
+    Attributes:
+        time: a text, or a number in the unit of the time-stamps.
+        place: the position of the time in the text.
+    """
+
+    time: Constant
+    place: int
+
+    def text(self, _unit: str | None) -> str:
+        return f"at {constant_text(self.time)}"
+
+
 class Where(NamedTuple):
     """`where x > 5`: the records for which a condition is true."""
 
@@ -167,16 +229,25 @@ class Aggregate(NamedTuple):
     """An aggregate of a group.
 
     Attributes:
-        word: one of `AGGREGATES`.
+        word: one of `AGGREGATES`, or the name of `own`.
         argument: what it is of; None for the number of records.
         name: the column that gets it.
         place: the position of the word in the text.
+        share: of a quantile.
+        own: the aggregate, if a program defines it.
     """
 
     word: str
     argument: Expression | None
     name: str
     place: int
+    share: Constant = None
+    own: OwnAggregate | None = None
+
+    def text(self, unit: str | None) -> str:
+        argument = "" if self.argument is None else to_text(self.argument, unit)
+        share = "" if self.share is None else f", {constant_text(self.share)}"
+        return f"{self.word}({argument}{share})"
 
 
 class Group(NamedTuple):
@@ -202,10 +273,7 @@ class Group(NamedTuple):
             else column_text(name)
             for name in self.keys
         )
-        selected = _selected(
-            (f"{one.word}({'' if one.argument is None else to_text(one.argument, unit)})", one.name)
-            for one in self.aggregates
-        )
+        selected = _selected((one.text(unit), one.name) for one in self.aggregates)
         return " ".join(["group", *([keys] if keys else []), *_select(selected)])
 
 
@@ -230,12 +298,18 @@ class Combine(NamedTuple):
 
 
 class Distinct(NamedTuple):
-    """`distinct`: at each time, every record once."""
+    """`distinct`: at each time, every record once; `distinct on id`: the latest one for each id.
+
+    Attributes:
+        place: the position of the step in the text.
+        on: the columns behind `on`; None without it.
+    """
 
     place: int
+    on: tuple[str, ...] | None = None
 
     def text(self, _unit: str | None) -> str:
-        return "distinct"
+        return "distinct" if self.on is None else f"distinct on {_columns(self.on) or 'none'}"
 
 
 class Coalesce(NamedTuple):
@@ -264,6 +338,10 @@ Step: TypeAlias = (
     | ValidTo
     | ValidUntilNext
     | ValidUntil
+    | ValidLast
+    | Every
+    | Shift
+    | At
     | Where
     | Select
     | Group
@@ -351,7 +429,9 @@ def _after(step: Step, before: Shape) -> Shape:
         return Shape((*step.keys, *(one.name for one in step.aggregates)), step.keys)
     if isinstance(step, Select):
         names = tuple(name for name, _ in step.columns)
-        renamed = {one.name: name for name, one in reversed(step.columns) if one.operator is COLUMN}
+        renamed = {
+            one.name: name for name, one in reversed(step.columns) if one.operator is ops.COLUMN
+        }
         keys = before.keys
         if keys is not None:
             is_kept = all(key in renamed for key in keys)
@@ -359,7 +439,16 @@ def _after(step: Step, before: Shape) -> Shape:
         return Shape(names, keys)
     if isinstance(step, Combine) and step.word == "join":
         return Shape(None, before.keys)
+    if isinstance(step, Distinct) and step.on is not None:
+        return Shape(before.columns, step.on)
     return before
+
+
+def shift_text(start: int, end: int, unit: str | None) -> str:
+    """Write the step that shifts starts and ends by some numbers of units."""
+    word = "" if start == end else "start" if start else "end"
+    length = start or end
+    return Shift(word, abs(length), length < 0, 0).text(unit)
 
 
 def _columns(names: Iterable[str]) -> str:

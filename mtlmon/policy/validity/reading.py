@@ -3,28 +3,36 @@
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from mtlmon.policy.clauses import NONE
 from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.expression import Expression
+from mtlmon.policy.predicates.instants import read_instant
 from mtlmon.policy.predicates.keywords import CLAUSES
+from mtlmon.policy.predicates.own_aggregates import registered
+from mtlmon.policy.predicates.own_functions import registered_function
 from mtlmon.policy.predicates.printer import column_text
 from mtlmon.policy.validity.declared import (
     AGGREGATES,
     COMBINATIONS,
     Aggregate,
+    At,
     Coalesce,
     Combine,
     DeclaredRelation,
     Distinct,
+    Every,
     Group,
     Named,
     Rows,
     Select,
+    Shift,
     Split,
     TableOf,
     ValidFor,
+    ValidLast,
     ValidTo,
     ValidUntil,
     ValidUntilNext,
@@ -37,10 +45,11 @@ from mtlmon.syntax.formula import Span
 from mtlmon.syntax.traversal import postorder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from mtlmon.policy.clauses import ClauseReader
     from mtlmon.policy.declarations import Declaration
+    from mtlmon.policy.predicates.expression import Constant
     from mtlmon.policy.reading import FileReader
     from mtlmon.policy.validity.declared import Source, Step
 
@@ -48,14 +57,18 @@ __all__ = ["RelationReader", "require_relations"]
 
 STEPS = (
     *("valid", "where", "select", "group", *(one for one in COMBINATIONS if " " not in one)),
-    *("distinct", "coalesce", "split"),
+    *("distinct", "coalesce", "split", "every", "shift", "at"),
 )
 """The words that steps begin with."""
 
 _ENDS = frozenset({*CLAUSES, *STEPS})
 _CHANGE = re.compile(r"(?P<word>inserts|deletes)\s+of\b")
-_AGGREGATES = re.compile(r"select\s+\w+\s*\(")
+_CALL = re.compile(r"(?P<word>[^\W\d]\w*)\s*\(")
+_LAST_ROWS = re.compile(r"last\s+[0-9]")
 _NEXT_LENGTH = re.compile(r"next\s+[0-9]")
+_GROUP = "group station select avg(speed) as v"
+_LATEST = 2**63 - 1
+_MOST_ROWS = 10**9
 _NOT_OF_ONE_RECORD = frozenset(
     {ops.STREAM, ops.OVER, ops.INSTANCE, *ops.WINDOWS, *ops.OFFSETS.values(), *ops.LOOK_UPS}
 )
@@ -132,7 +145,10 @@ class RelationReader:
                 raise clauses.expected("a step or the end", hint)
             clauses.take(word)
             step = None
-            yield self.step(word, place)
+            if word == "group":
+                yield from self.group(place)
+            else:
+                yield self.step(word, place)
 
     def step(self, word: str, place: int) -> Step:
         """Read a step behind its first word."""
@@ -140,13 +156,17 @@ class RelationReader:
         if word == "valid":
             return self.validity(place)
         if word == "where":
-            return Where(self.expression(is_condition=True), place)
+            return Where(self.expression(is_condition=True, has_times=True), place)
         if word == "select":
             return self.selection(place)
-        if word == "group":
-            return self.group(place)
         if word == "distinct":
-            return Distinct(place)
+            return Distinct(place, clauses.columns() if clauses.take("on") else None)
+        if word == "every":
+            return Every(clauses.duration("as in every 5m"), place)
+        if word == "shift":
+            return self.shift(place)
+        if word == "at":
+            return self.at()
         if word == "coalesce":
             most = clauses.duration("as in coalesce max 1h") if clauses.take("max") else None
             return Coalesce(most, place)
@@ -172,14 +192,59 @@ class RelationReader:
             if not clauses.take("ever"):
                 raise clauses.expected("ever", "as in valid for ever, or valid 15m")
             return ValidFor(None, place)
+        if _LAST_ROWS.match(self.reader.text, clauses.position, self.declaration.end):
+            return self.last_rows(place)
         if not clauses.take("until"):
-            hint = "as in valid 15m, valid until next 1h, valid until CONDITION or valid for ever"
+            hint = (
+                "as in valid 15m, valid last 100 rows, valid until next 1h, valid until CONDITION "
+                "or valid for ever"
+            )
             return ValidFor(clauses.duration(hint), place)
         if _NEXT_LENGTH.match(self.reader.text, clauses.position, self.declaration.end):
             clauses.take("next")
             return ValidUntilNext(clauses.duration("as in valid until next 1h"), place)
         condition = self.expression(is_condition=True)
         return ValidUntil(condition, clauses.columns() if clauses.take("per") else (), place)
+
+    def last_rows(self, place: int) -> ValidLast:
+        """Read how many later records end one, behind `valid`."""
+        clauses = self.clauses
+        clauses.take("last")
+        at = clauses.position
+        count = clauses.number("a number of rows")
+        if count.denominator != 1 or not 1 <= count <= _MOST_ROWS:
+            message = f"valid last takes a whole number of rows, from 1 to {_MOST_ROWS}"
+            raise self.reader.error(at, message, "as in valid last 100 rows")
+        if not clauses.take("rows"):
+            raise clauses.expected("rows", f"as in valid last {count} rows, or valid {count}s")
+        return ValidLast(int(count), clauses.columns() if clauses.take("per") else (), place)
+
+    def shift(self, place: int) -> Shift:
+        """Read what is shifted, and by how much."""
+        clauses = self.clauses
+        word = next((one for one in ("start", "end") if clauses.take(one)), "")
+        is_negative = clauses.take_sign("-")
+        if not is_negative:
+            clauses.take_sign("+")
+        length = clauses.duration("as in shift 5m, shift start 5m or shift end -5m")
+        return Shift(word, length, is_negative, place)
+
+    def at(self) -> At:
+        """Read a time."""
+        clauses = self.clauses
+        place = clauses.position
+        found = clauses.text()
+        if found is not None:
+            if read_instant(found) is None:
+                hint = 'as in at "2024-05-31" or at "2024-05-31T12:30:00Z"'
+                raise self.reader.error(place, f"{found!r} is not a time", hint)
+            return At(found, place)
+        is_negative = clauses.take_sign("-")
+        number = clauses.number("a time in double quotes, or a number")
+        if number.denominator != 1 or number > _LATEST:
+            message = f"a time is a whole number, at most {_LATEST}"
+            raise self.reader.error(place, message, 'as in at 1200, or at "2024-05-31"')
+        return At(-int(number) if is_negative else int(number), place)
 
     def own_end(self, place: int) -> ValidTo:
         """Read the columns of times, behind `valid [`."""
@@ -197,15 +262,18 @@ class RelationReader:
         """Read the columns behind `select`."""
         columns: list[tuple[str, Expression]] = []
         while not columns or self.clauses.take_sign(","):
-            value = self.expression()
+            value = self.expression(has_times=True)
             columns.append((self.named("select a + b as c"), value))
             self.require_new([name for name, _ in columns])
         return Select(tuple(columns), place)
 
-    def group(self, place: int) -> Group:
-        """Read the columns and the aggregates behind `group`."""
+    def group(self, place: int) -> Iterator[Step]:
+        """Read the columns and the aggregates behind `group`.
+
+        Expressions with aggregates are computed by `select` behind the group. A `select` without
+        any aggregate is the next step.
+        """
         clauses = self.clauses
-        example = "group station select avg(speed) as v"
         keys: list[str] = []
         computed: list[tuple[str, Expression]] = []
         at = clauses.position
@@ -218,30 +286,59 @@ class RelationReader:
             keys.append(name)
         if keys == [NONE] and not computed and self.reader.text[at] != "`":
             keys = []
-        is_own = not keys or _AGGREGATES.match(
-            self.reader.text, clauses.position, self.declaration.end
-        )
-        if not is_own or not clauses.take("select"):
-            # `select` without an aggregate is the next step
-            return Group(tuple(keys), (), place, tuple(computed))
-        found: list[Aggregate] = []
-        while not found or clauses.take_sign(","):
+        if keys and clauses.word != "select":
+            yield Group(tuple(keys), (), place, tuple(computed))
+            return
+        selected = clauses.position
+        if not clauses.take("select"):
+            raise clauses.expected("columns or select", "as in group station select count() as n")
+        aggregates = _Aggregates(self, keys)
+        columns: list[tuple[str, Expression]] = []
+        while not columns or clauses.take_sign(","):
+            self.require_known_call()
             at = clauses.position
-            word = clauses.name("an aggregate")
-            if word not in AGGREGATES:
-                hint = f"the aggregates of groups are {', '.join(AGGREGATES)}"
-                hint = with_advice(word, AGGREGATES, hint, OTHER_AGGREGATES)
-                raise self.reader.error(at, f"{word} is not an aggregate of groups", hint)
-            self.sign("(", f"as in {example}")
-            argument = None
-            if not clauses.take_sign(")"):
-                argument = self.argument(word)
-            elif word != "count":
-                hint = "only count() has none: it is the number of records"
-                raise self.reader.error(at, f"{word} takes an argument", hint)
-            found.append(Aggregate(word, argument, self.named(example), at))
-            self.require_new([*keys, *(one.name for one in found)])
-        return Group(tuple(keys), tuple(found), place, tuple(computed))
+            value = self.resolved(clauses.expression(_ENDS, aggregates), is_condition=False)
+            columns.append((self.named(_GROUP), value))
+            self.require_new([name for name, _ in columns])
+            if aggregates.found:
+                self.require_new([*keys, columns[-1][0]])
+                self.require_of_group(value, [*keys, *aggregates.found], at)
+        if not aggregates.found:
+            if not keys:
+                hint = f"as in {_GROUP}; without aggregates, leave out group"
+                raise self.reader.error(selected, "select has no aggregate of the group", hint)
+            yield Group(tuple(keys), (), place, tuple(computed))
+            yield Select(tuple(columns), selected)
+            return
+        found = aggregates.found
+        are_plain = all(one.operator is ops.COLUMN and one.name in found for _, one in columns)
+        if are_plain:
+            own = (found[value.name]._replace(name=name) for name, value in columns)
+            yield Group(tuple(keys), tuple(own), place, tuple(computed))
+            return
+        yield Group(tuple(keys), tuple(found.values()), place, tuple(computed))
+        of_keys = ((key, Expression(ops.COLUMN, (), key, Span(place, place))) for key in keys)
+        yield Select((*of_keys, *columns), selected)
+
+    def require_known_call(self) -> None:
+        """Refuse what would be called next if there is nothing of that name."""
+        at = self.clauses.position
+        call = _CALL.match(self.reader.text, at, self.declaration.end)
+        word = "" if call is None else call["word"]
+        is_function = word in ops.FUNCTIONS or registered_function(word) is not None
+        is_known = word in AGGREGATES or registered(word) is not None or word in ops.RECORD_TIMES
+        if word not in {"", "not", "if"} and not is_function and not is_known:
+            hint = f"the aggregates of groups are {', '.join(AGGREGATES)}"
+            hint = with_advice(word, AGGREGATES, hint, OTHER_AGGREGATES)
+            raise self.reader.error(at, f"{word} is not an aggregate of groups", hint)
+
+    def require_of_group(self, value: Expression, names: Collection[str], place: int) -> None:
+        """Refuse columns that a group does not have."""
+        for node in postorder(value):
+            if node.operator in ops.COLUMNS and node.name not in names:
+                place = place if node.span is None else node.span.start
+                message = f"{node} is neither an aggregate nor a column of the group"
+                raise self.reader.error(place, message, f"aggregate it, as in max({node})")
 
     def group_key(self, computed: list[tuple[str, Expression]]) -> str:
         """Read a column, or an expression with a name, which is put down; return the name."""
@@ -249,7 +346,7 @@ class RelationReader:
         place = clauses.position
         if clauses.is_at_end:
             raise clauses.expected("columns or select", "as in group station select count() as n")
-        value = self.expression()
+        value = self.expression(has_times=True)
         if clauses.take("as"):
             name = clauses.column("the name of the column")
             computed.append((name, value))
@@ -258,15 +355,6 @@ class RelationReader:
             hint = f"give it a name, as in group {value} as name"
             raise self.reader.error(place, "the value of a group has no name", hint)
         return str(value.name)
-
-    def argument(self, word: str) -> Expression:
-        """Read the argument of an aggregate, and the parenthesis behind it."""
-        place = self.clauses.position
-        if word == "count" and self.clauses.take_sign("*"):
-            hint = "write count(), which is the number of records"
-            raise self.reader.error(place, "count takes no '*'", hint)
-        expression = self.clauses.argument()
-        return self.resolved(expression, is_condition=word == "count")
 
     def named(self, example: str) -> str:
         """Read `as NAME`."""
@@ -284,12 +372,17 @@ class RelationReader:
         if not self.clauses.take_sign(sign):
             raise self.clauses.expected(f"'{sign}'", hint)
 
-    def expression(self, *, is_condition: bool = False) -> Expression:
-        """Read an expression over the columns of records."""
-        return self.resolved(self.clauses.expression(_ENDS), is_condition=is_condition)
+    def expression(self, *, is_condition: bool = False, has_times: bool = False) -> Expression:
+        """Read an expression over the columns of records, and perhaps their times."""
+        written = self.clauses.expression(_ENDS)
+        return self.resolved(written, is_condition=is_condition, has_times=has_times)
 
-    def resolved(self, expression: Expression, *, is_condition: bool) -> Expression:
-        found = self.reader.resolved(expression, is_atom=True, is_condition=is_condition)
+    def resolved(
+        self, expression: Expression, *, is_condition: bool, has_times: bool = True
+    ) -> Expression:
+        found = self.reader.resolved(
+            expression, is_atom=True, is_condition=is_condition, is_record=has_times
+        )
         for node in postorder(found):
             if node.operator in _NOT_OF_ONE_RECORD:
                 message = f"{node} depends on other rows"
@@ -303,6 +396,74 @@ class RelationReader:
                     hint = f"expressions of relations read columns: row.{node}"
                 raise self.reader.error(place, message, hint)
         return found
+
+
+class _Aggregates:
+    """Reads the aggregates of a group within expressions, which get columns in their place.
+
+    Args:
+        reader: reads the relation.
+        taken: the columns of the group.
+
+    Attributes:
+        found: the aggregates by the names of their columns, which are as they are written.
+    """
+
+    def __init__(self, reader: RelationReader, taken: Collection[str]) -> None:
+        self.found: dict[str, Aggregate] = {}
+        self._reader = reader
+        self._taken = taken
+
+    def reads(self, word: str) -> bool:
+        """Whether a word before a parenthesis can be an aggregate."""
+        return word in AGGREGATES or registered(word) is not None
+
+    def read_aggregate(self, position: int, end: int) -> tuple[Expression, int] | None:
+        """Return the column of the aggregate at a position, and the position behind it."""
+        reader = self._reader
+        clauses = reader.reader.clauses(position, end)
+        word = clauses.name("an aggregate")
+        clauses.take_sign("(")
+        star = clauses.position
+        if word == "count" and clauses.take_sign("*"):
+            hint = "write count(), which is the number of records"
+            raise reader.reader.error(star, "count takes no '*'", hint)
+        arguments = clauses.arguments()
+        if word in {"min", "max"} and len(arguments) == 2:
+            return None
+        behind = reader.reader.text.rindex(")", 0, clauses.position) + 1
+        if not arguments and word != "count":
+            hint = "only count() has none: it is the number of records"
+            raise reader.reader.error(position, f"{word} takes an argument", hint)
+        own = None if word in AGGREGATES else registered(word)
+        share = self.share(word, [clauses.expression_at(*one) for one in arguments], position)
+        of = None
+        if arguments:
+            of = clauses.expression_at(*arguments[0])
+            of = reader.resolved(of, is_condition=word in {"count", "any", "all"})
+        found = Aggregate(word, of, "", position, share, own)
+        name = found.text(None)
+        while name in self._taken:
+            name += "_"
+        self.found[name] = found._replace(name=name)
+        return Expression(ops.COLUMN, (), name, Span(position, behind)), behind
+
+    def share(self, word: str, arguments: list[Expression], position: int) -> Constant:
+        """The second argument of a quantile; nothing else has one."""
+        count = 2 if word == "quantile" else 1
+        hint = "as in quantile(x, 0.99)" if count == 2 else f"as in {word}(x)"
+        if len(arguments) > count or len(arguments) < count == 2:
+            takes = "one argument" if count == 1 else "two arguments"
+            message = f"{word} takes {takes}, not {len(arguments)}"
+            raise self._reader.reader.error(position, message, hint)
+        if count == 1:
+            return None
+        share = arguments[1].constant if arguments[1].operator is ops.CONSTANT else None
+        if isinstance(share, int | Decimal) and not isinstance(share, bool) and 0 <= share <= 1:
+            return share
+        span = arguments[1].span or Span(position, position)
+        message = "a quantile is a number from 0 to 1"
+        raise self._reader.reader.error(span.start, message, hint)
 
 
 def require_relations(reader: FileReader, relations: Mapping[str, DeclaredRelation]) -> None:

@@ -1,0 +1,106 @@
+"""What a relation has between two watermarks, and the records that are kept for the next ones."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from mtlmon.relations.multiplicity import coalesced
+from mtlmon.relations.records import NO_END, Records
+from mtlmon.relations.rowwise import all_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from mtlmon.relations.algebra import Node
+    from mtlmon.relations.incremental import Query
+
+__all__ = ["NewRecords", "Step", "empty", "together"]
+
+
+class NewRecords(NamedTuple):
+    """Records that an operator on records has between two watermarks.
+
+    Attributes:
+        begun: those that are new; their ends may not be known.
+        known: those whose end is known now, and was not before.
+        unknown: those whose end is not known, which come again in the next step.
+    """
+
+    begun: Records
+    known: Records
+    unknown: Records
+
+    @property
+    def is_open(self) -> bool:
+        """Whether ends may not be known when records begin."""
+        return self.known is not self.begun
+
+
+class Step:
+    """What is known between two watermarks.
+
+    Attributes:
+        start: the watermark before the records.
+        end: the watermark after them.
+        states: the records that are kept.
+        records: of operators on records, their records.
+        below: the steps of what is evaluated below some operators.
+        results: the results of all operators between the watermarks.
+    """
+
+    def __init__(self, start: int, end: int, states: Mapping[str, Records]) -> None:
+        self.start = start
+        self.end = end
+        self.states = dict(states)
+        self.records: dict[Node, NewRecords] = {}
+        self.results: dict[Node, Records] = {}
+        self.below: list[tuple[Query, Step]] = []
+
+    def cut(self, records: Records) -> Records:
+        """Return records as far as they are valid between the watermarks."""
+        starts = np.maximum(records.starts, self.start)
+        ends = np.minimum(records.ends, self.end)
+        cut = Records(records.schema, records.columns, starts, ends)
+        return cut.kept(starts < ends)
+
+    def whole(self, state: str, records: Records) -> NewRecords:
+        """Return the records of which some have been cut at the start, or are cut at the end."""
+        found = coalesced(together(self.states[state], coalesced(records)))
+        reaches = (found.ends == self.end) & (self.end != NO_END)
+        self.states[state] = open_ones = found.taken(np.flatnonzero(reaches))
+        begun = found.taken(np.flatnonzero(found.starts >= self.start))
+        return NewRecords(
+            begun, found.kept(~reaches), replace(open_ones, ends=np.full(len(open_ones), NO_END))
+        )
+
+    def joined(self, records: Records) -> tuple[Records, Records]:
+        """Join records to those that reach the start, so that all are as few as can be.
+
+        Returns:
+            Those that may have been joined, and the others.
+        """
+        reaching = self.states["reaching"]
+        if not records.is_coalesced:
+            return coalesced(together(reaching, records)), empty(records.schema)
+        # PERF: coalescing all of them took 0.3 of 0.9 s for counts of 2 M rows in 100 groups
+        begins = records.starts == self.start
+        touching = coalesced(together(reaching, records.kept(begins)))
+        return touching, records.kept(~begins)
+
+
+def empty(schema: pa.Schema) -> Records:
+    """Return no records, of some columns."""
+    columns = tuple(pa.array([], data_type) for data_type in schema.types)
+    return Records(schema, columns, np.empty(0, np.int64), np.empty(0, np.int64))
+
+
+def together(*parts: Records) -> Records:
+    """Return the records of all parts, one after the other."""
+    some = [one for one in parts if len(one)]
+    if len(some) < 2:
+        return some[0] if some else parts[0]
+    return all_of(some, parts[0].schema)
