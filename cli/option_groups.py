@@ -16,6 +16,7 @@ from mtlmon.run.option_values import (
     natural,
     null_values,
     positive,
+    start_and_count,
     unit_name,
     version_line,
     wait_time,
@@ -189,7 +190,8 @@ def add_correction_options(group: argparse._ActionsContainer) -> None:
         "--op",
         metavar="COLUMN",
         help="with --lateness: the column that says what a row does: + (or I, insert) is the "
-        "default; - (or D, retract) takes a row back; advance lets time pass",
+        "default; - (or D, retract) takes a row back; advance lets time pass; for complete, see "
+        "--complete",
     )
     group.add_argument(
         "--id",
@@ -197,6 +199,14 @@ def add_correction_options(group: argparse._ActionsContainer) -> None:
         help="with --lateness: the column with an id for each row: a later row with the same id "
         "replaces the row, or takes it back (default: a row that is taken back is found by the "
         "values that policies read)",
+    )
+    group.add_argument(
+        "--complete",
+        type=start_and_count,
+        metavar="[START,]COUNT",
+        help="with --op: the columns of rows whose operation is complete: exactly COUNT rows have "
+        "times from START on, or from the beginning, that are below the row's own; once they are "
+        "there, no verdict waits for late rows below it",
     )
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from mtlmon.engine.guarding import Guard, guarded
 from mtlmon.errors import EventError, MtlmonError, PolicyError, SnapshotError, TimeStampError
 from mtlmon.history.history import require_ids
-from mtlmon.history.operations import ADVANCE, INSERT, RETRACT, operation_codes
+from mtlmon.history.operations import ADVANCE, INSERT, RETRACT, Corrections, operation_codes
 from mtlmon.policy.predicates.integers import LARGEST
 from mtlmon.relational.analysis import valid_analysis, valid_keyed_file
 from mtlmon.relational.correcting.points import PointHistory
@@ -186,7 +186,8 @@ class RelationalHistory:
         Raises:
             TimeStampError: a time-stamp is negative, or does not fit 64 bits.
             EventError: a retraction has no id, although they are not allowed without; or there are
-                not as many ids, operations or keys as events; or retractions have waited in vain.
+                not as many ids, operations or keys as events; or retractions have waited in vain;
+                or an event is one too many in an interval given to `complete`, and is left out.
             TypeError, ValueError, OverflowError: a row does not have the arguments of its atom, or
                 an event has no key.
             MtlmonError: integers overflow, or an operator would remember too much.
@@ -220,7 +221,16 @@ class RelationalHistory:
         for time_stamp, rows, _ in given:
             self._points.arrivals.add(time_stamp, rows)
         of_names = None if known is None else [values for _, _, values in given]
-        return self._changes(self._points.push(names, codes, of_names).tolist())
+        first = int(self._points.leader.numbers_of_next(1)[0])
+        refused = self._points.push(Corrections(codes, names), of_names)
+        for number, reason in self._points.leader.take_rejected():
+            time_stamp = given[number - first][0]
+            raise EventError(
+                f"the event at index {number - first}, of time {time_stamp}, {reason}; the others "
+                "have been taken",
+                index=number - first,
+            )
+        return self._changes(refused.tolist())
 
     @guarded
     def advance(self, time_stamp: int) -> AnswerChanges:
@@ -228,6 +238,24 @@ class RelationalHistory:
         if isinstance(time_stamp, bool) or not 0 <= time_stamp <= LARGEST:
             raise TimeStampError(f"time-stamp {time_stamp} is not between 0 and 2^63-1")
         self._points.pass_time(time_stamp)
+        return self._changes([])
+
+    @guarded
+    def complete(self, start: int, end: int, count: int) -> AnswerChanges:
+        """Say how many events there are in an interval of time, as for `History.complete`.
+
+        Raises:
+            EventError: there are more events than that already; or `start` is so late that some of
+                the events may have been forgotten.
+        """
+        for number in (start, end, count):
+            if isinstance(number, bool) or not 0 <= number <= LARGEST:
+                raise TimeStampError(f"{number} is not between 0 and 2^63-1")
+        if not self._points.count_events(start, end, count):
+            raise EventError(
+                f"events from {start} on may be forgotten already, as such late ones are refused: "
+                "say earlier how many there are"
+            )
         return self._changes([])
 
     @guarded

@@ -85,7 +85,7 @@ if TYPE_CHECKING:
     from mtlmon.checking.row_files import RowFile, RowPlace
     from mtlmon.checking.row_tracking import RowTracker
     from mtlmon.checking.shown import Messages, shown_names
-    from mtlmon.checking.sources import Corrections, EventBatch, Origins
+    from mtlmon.checking.sources import EventBatch, Origins
     from mtlmon.checking.text_logs import TextBatch
     from mtlmon.checking.time_points import ChosenPoints
     from mtlmon.cli import command as cli_command
@@ -143,7 +143,7 @@ if TYPE_CHECKING:
     from mtlmon.history.changes import Changes as ChangesChanges
     from mtlmon.history.following import LeadingHistory
     from mtlmon.history.keys import KeyNumbers
-    from mtlmon.history.operations import operation_codes
+    from mtlmon.history.operations import Corrections, operation_codes
     from mtlmon.monpoly.monitoring import plan_of
     from mtlmon.monpoly.native import VerdictLines
     from mtlmon.monpoly.plain import PlainLines

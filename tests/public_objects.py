@@ -310,6 +310,8 @@ def _live(policies: str, **options: Any) -> Case:
             "pass_time": lambda one, source, time: one.pass_time(time),
             "afeed": lambda one, source, time: asyncio.run(one.afeed(row(time))),
             "apass_time": lambda one, source, time: asyncio.run(one.apass_time(time)),
+            "complete": lambda one, source, time: one.complete(time + 99, time + 100, 0),
+            "acomplete": lambda one, source, time: asyncio.run(one.acomplete(time, time + 9, 99)),
             "aend": lambda one, source, time: asyncio.run(one.aend()),
             "aiter": lambda one, source, time: asyncio.run(consume(one, time)),
         },
@@ -401,6 +403,7 @@ CASES: dict[str, Case] = {
                 [(time - source.randrange(40), rows_at(source)) for _ in range(5)]
             ),
             "advance": lambda one, source, time: one.advance(time),
+            "complete": lambda one, source, time: one.complete(time + 10**6, time + 10**6 + 1, 0),
             "restore": _restored,
         },
         frozenset({"finish"}),

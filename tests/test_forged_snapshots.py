@@ -111,7 +111,7 @@ from tests.public_objects import CASES, FORMULA, POLICIES, relational_monitor, r
 
 kind = sys.argv[1]
 source = random.Random(kind)
-HISTORY = b"mtlmon history 5\\n"
+HISTORY = b"mtlmon history 6\\n"
 SLICES = b"mtlmon slices 1\\n"
 
 def in_json(text):
@@ -364,7 +364,7 @@ def split_head(snapshot: bytes) -> tuple[bytes, bytes]:
 
 def with_head(text: bytes, rest: bytes) -> bytes:
     """A snapshot of a history, with the digest that fits."""
-    body = b"mtlmon history 5\n" + struct.pack("<Q", len(text)) + text + rest
+    body = b"mtlmon history 6\n" + struct.pack("<Q", len(text)) + text + rest
     return body + struct.pack("<I", zlib.crc32(body))
 
 

@@ -639,6 +639,7 @@ example("mtlmon.check", lambda **o: ran(NAMED, **o), {"event": "what"})(max_rows
 example("mtlmon.check", ran, {"explain": True})(explain_limit=1)
 example("mtlmon.check", ran, {"time": "down"})(lateness=9)
 example("mtlmon.check", ran, {"time": "down", "lateness": 9})(arrival=True)
+example("mtlmon.check", ran, {"time": "down", "lateness": 9})(complete="k")
 example("mtlmon.check", ran, {"time": "down", "lateness": 9})(consistency="strong", op="k", id="k")
 example("mtlmon.check", ran, {"time": "down", "lateness": 1, "key": "k"})(clock="keys")
 
@@ -726,6 +727,7 @@ example("mtlmon.live", lambda **o: given_to_live(NAMED, **o), {"event": "what"})
 )
 example("mtlmon.live", given_to_live, {"time": "down"})(lateness=9)
 example("mtlmon.live", given_to_live, {"time": "down", "lateness": 9})(arrival=True)
+example("mtlmon.live", given_to_live, {"time": "down", "lateness": 9})(complete="k")
 example("mtlmon.live", given_to_live, {"time": "down", "lateness": 9})(
     consistency="strong", op="k", id="k"
 )
@@ -771,6 +773,7 @@ example("mtlmon.query", asked, {"time": "down", "lateness": 9})(
 )
 example("mtlmon.query", asked, {"time": "down", "lateness": 9})(arrival=True)
 example("mtlmon.query", asked)(new_end="at")
+example("mtlmon.query", asked, {"time": "down", "lateness": 9})(complete="k")
 example("mtlmon.query", asked)(idle="1x", checkpoint_every="9", resume=True)
 example("mtlmon.query", records_file, {"wait": 0})(late=_Folder("late of records.csv"))
 example("mtlmon.query", records_file)(checkpoint=_Folder("state of records"))
@@ -808,6 +811,7 @@ example("mtlmon.tables.open_tables", read)(
     predicates={"p": parse_predicate("at > 5")},
     key="k",
     operation="k",
+    complete=(None, "k"),
     id="k",
     clock="key",
     streams=["n"],

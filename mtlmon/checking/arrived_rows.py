@@ -10,6 +10,7 @@ import numpy as np
 from mtlmon.arrays.canonical import canonical_cells
 from mtlmon.checking.row_pool import RowPool, staying
 from mtlmon.history.following import LeadingHistory, taken_back
+from mtlmon.history.operations import NO_CORRECTIONS
 from mtlmon.streams.late_snapshots import rows_as_bytes, rows_of_bytes
 from mtlmon.streams.named_rows import NO_NAMES, Names, Rows
 from mtlmon.support.snapshot_parts import joined_parts, split_parts
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from mtlmon.checking.clocks import EndTime
-    from mtlmon.checking.sources import Corrections
     from mtlmon.history.following import Found
+    from mtlmon.history.operations import Corrections
 
 __all__ = ["Arrived", "ArrivedRows", "unnamed_rows"]
 
@@ -83,12 +84,31 @@ class ArrivedRows:
         Returns:
             The indices of those that come too late, and what has become of rows.
         """
-        operations, ids = corrections or (None, None)
-        texts = None if operations is None and ids is None else _texts_of(inputs)
+        corrections = corrections or NO_CORRECTIONS
+        texts = _texts_of(inputs) if corrections.takes_back else None
         numbers = self._leader.numbers_of_next(len(time_stamps))
         self._pool.add(numbers, unnamed_rows(time_stamps, inputs))
-        refused, found = self._leader.admit(time_stamps, texts, None, ids, operations)
+        refused, found = self._leader.admit(time_stamps, texts, None, corrections)
         return refused, self._arrived(found)
+
+    def take_rejected(self) -> list[tuple[int, str]]:
+        """Return the rows since the last call that contradict counts: their numbers, and why."""
+        return self._leader.take_rejected()
+
+    @property
+    def incomplete(self) -> int:
+        """In how many intervals fewer rows have come than were counted."""
+        return self._leader.counter("incomplete")
+
+    @property
+    def closed_below(self) -> int:
+        """The time below which all rows are known by their counts; 0 if there is none."""
+        return self._leader.closed_below
+
+    def count_rows(self, start: int, end: int, count: int) -> tuple[bool, Arrived]:
+        """Let it be known that so many rows lie in an interval; return whether not too late."""
+        is_taken, found = self._leader.let_count(start, end, count)
+        return is_taken, self._arrived(found)
 
     def pass_time(self, time_stamp: int) -> Arrived:
         """Let time pass without a row."""
@@ -99,7 +119,8 @@ class ArrivedRows:
         return self._arrived(self._leader.ended(end_time))
 
     def _arrived(self, found: Found) -> Arrived:
-        bound, now = self._leader.admits_from() or 0, (self._leader.now() or 0) - self._wait
+        bound = self._leader.admits_from() or 0
+        now = max((self._leader.now() or 0) - self._wait, bound)
         if not self._pool.count and not any(len(one.withdrawn) for one, _ in found):
             return Arrived(None, NO_NAMES, bound, now)
         placed = np.concatenate([one.placed for one, _ in found])

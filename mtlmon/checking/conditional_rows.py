@@ -14,7 +14,7 @@ from mtlmon.relational.correcting.chunks import RevisedPoints
 from mtlmon.support.snapshot_parts import joined_parts, split_parts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from typing import Any, Literal, Protocol
 
     import numpy as np
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from mtlmon.checking.late_partitions import LatePartition
     from mtlmon.checking.sources import EventBatch
+    from mtlmon.history.operations import Corrections
     from mtlmon.relational.correcting.chunks import ComputedRows
     from mtlmon.relational.native import PointBlock
 
@@ -78,8 +79,7 @@ class ConditionalRows(EventAdmission):
         self,
         time_stamps: NDArray[np.int64],
         texts: Iterable[str] | None,
-        ids: Sequence[Hashable] | None,
-        operations: NDArray[np.uint8] | None,
+        corrections: Corrections,
     ) -> tuple[NDArray[np.int64], Admitted]:
         assert self._batch is not None
         refused = self._late.push(self._batch, self._inputs(self._batch), texts)
@@ -89,6 +89,10 @@ class ConditionalRows(EventAdmission):
     def let_time_pass(self, time_stamp: int) -> Admitted:
         self._late.pass_time(time_stamp)
         return self._admitted()
+
+    def count_events(self, start: int, end: int, count: int) -> tuple[bool, Admitted]:
+        is_taken = self._late.count_events(start, end, count)
+        return is_taken, self._admitted()
 
     def finish(self, end_time: int | Literal["last", "inf"] | None) -> Admitted:
         self._late.finish(end_time)

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from mtlmon.checking.sources import Corrections
-from mtlmon.history.operations import INSERT, RETRACT
+from mtlmon.history.operations import INSERT, RETRACT, Corrections
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -86,7 +85,7 @@ class EndChains:
             The places of the rows that are left, their columns, and what they do: a retraction that
             moves an end inserts its row with that end, in place of the one with its id.
         """
-        operations, ids = corrections
+        operations, ids, counted = corrections
         count = len(time_stamps)
         codes = np.full(count, INSERT, np.uint8) if operations is None else operations.copy()
         names: Sequence[str | None] = [None] * count if ids is None else ids
@@ -113,7 +112,11 @@ class EndChains:
         return (
             left,
             found.take(pa.array(left)),
-            Corrections(codes[left], None if ids is None else [ids[one] for one in left.tolist()]),
+            Corrections(
+                codes[left],
+                None if ids is None else [ids[one] for one in left.tolist()],
+                None if counted is None else counted[left],
+            ),
         )
 
     def _move(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from mtlmon.history.following import IS_REMOVED, LeadingHistory
+from mtlmon.history.operations import NO_CORRECTIONS
 from mtlmon.support.snapshot_parts import damaged, joined_parts, split_parts
 
 if TYPE_CHECKING:
@@ -138,9 +139,9 @@ class FinalRows:
             return self._batch(self._no_rows)
         leader = self._leader or self._begin(self._given_lateness())
         first = int(leader.numbers_of_next(1)[0])
-        operations, ids = batch.corrections or (None, None)
-        texts = None if operations is None and ids is None else self._texts_of(batch)
-        _, found = leader.admit(stamps, texts, None, ids, operations)
+        corrections = batch.corrections or NO_CORRECTIONS
+        texts = self._texts_of(batch) if corrections.takes_back else None
+        _, found = leader.admit(stamps, texts, None, corrections)
         columns = [
             np.zeros(len(stamps)) if numbers is None else numbers
             for numbers in map(batch.numbers_of, self._numbered)
@@ -184,6 +185,13 @@ class FinalRows:
         if self._leader is None:
             return self._batch(self._no_rows)
         self._leader.let_time_pass(time_stamp)
+        return self._final(self._leader)
+
+    def count_events(self, start: int, end: int, count: int) -> FinalBatch:
+        """Let it be known that so many rows lie in an interval; return what is final then."""
+        if self._leader is None:
+            return self._batch(self._no_rows)
+        self._leader.count_events(start, end, count)
         return self._final(self._leader)
 
     def end(self) -> FinalBatch:

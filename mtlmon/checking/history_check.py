@@ -40,6 +40,7 @@ from mtlmon.history.following import (
     Outcome,
     SharingHistory,
 )
+from mtlmon.history.operations import NO_CORRECTIONS
 from mtlmon.policy.limits import PolicyCounts, tallies_of
 from mtlmon.policy.past_formulas import future_operator
 from mtlmon.policy.predicates.time_points import Changes as ChangesOf
@@ -363,10 +364,8 @@ class HistoryCheck:
                 changes = self._followed(number, history)
             else:
                 events = batch.events_of(history.atoms, partition)
-                operations, ids = batch.corrections or (None, None)
-                changes = history.push_columns(
-                    events, batch.numbers_of(partition), ids=ids, operations=operations
-                )
+                corrections = batch.corrections or NO_CORRECTIONS
+                changes = history.push_rows(events, batch.numbers_of(partition), corrections)
                 refused[changes.refused] = True
             self._take(number, changes)
             yield
@@ -397,20 +396,40 @@ class HistoryCheck:
             late.pass_time(time_stamp)
         self._compute()
         for shared in self._shared.values():
-            shared.leader.passed_by(time_stamp)
+            shared.pass_time(time_stamp)
         for number, history in enumerate(self._histories):
-            if isinstance(history, SharingHistory):
-                history.keep_time(self._shared[self._partition_of[number]].leader)
-                history.pass_time(time_stamp, None)
-                self._take(number, history.changes())
-            elif isinstance(history, FollowingHistory):
+            if isinstance(history, NamedHistory):
                 self._take(number, self._followed(number, history))
             else:
                 self._take(number, history.advance(time_stamp))
             yield
 
-    def _followed(self, number: int, history: FollowingHistory) -> Changes:
-        """Let a history hear what has become of rows; return what changes."""
+    def count_events(self, start: int, end: int, count: int) -> bool:
+        """Take in how many events an interval of time has; return whether that is not too late.
+
+        Raises:
+            EventError: there are more already.
+        """
+        if not self._histories:
+            self._begin(self._bounds())
+        self.revision += 1
+        found = [late.count_events(start, end, count) for late in self._late_partitions.values()]
+        self._compute()
+        found += [shared.count_events(start, end, count) for shared in self._shared.values()]
+        for number, history in enumerate(self._histories):
+            if isinstance(history, NamedHistory):
+                self._take(number, self._followed(number, history))
+            else:
+                found.append(history.count_events(start, end, count))
+                self._take(number, history.changes())
+        return all(found)
+
+    def _followed(self, number: int, history: NamedHistory) -> Changes:
+        """Let a history hear what has become of rows, or of time; return what changes."""
+        if isinstance(history, SharingHistory):
+            self._shared[self._partition_of[number]].tell_time(history)
+            return history.changes()
+        assert isinstance(history, FollowingHistory)
         late = self._late_partitions[self._partition_of[number]]
         late.emit(history, self._clocks[number])
         return history.changes()
@@ -484,8 +503,10 @@ class HistoryCheck:
         for late in self._late_partitions.values():
             late.finish(end)
         self._compute(is_end=True)
+        for shared in self._shared.values():
+            shared.finish(end)
         for number, history in enumerate(self._histories):
-            if isinstance(history, FollowingHistory):
+            if isinstance(history, NamedHistory):
                 self._take(number, self._followed(number, history))
             when = self._clocks[number]
             own = end if when is None or not when.has_ticks else end_of_ticks

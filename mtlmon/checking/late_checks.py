@@ -17,7 +17,7 @@ from mtlmon.checking.changes import Bound
 from mtlmon.checking.late_events import LateEvents
 from mtlmon.errors import EventError
 from mtlmon.history.following import LeadingHistory
-from mtlmon.history.operations import INSERT, RETRACT
+from mtlmon.history.operations import COMPLETE, INSERT, RETRACT
 from mtlmon.support.snapshot_parts import damaged, joined_parts, split_parts
 
 if TYPE_CHECKING:
@@ -43,6 +43,9 @@ if TYPE_CHECKING:
 
         def refuse(self, places: NDArray[np.int64], reason: str) -> None:
             """Refuse events of the batch that was read last, which come too late."""
+
+        def reject(self, place: int, reason: str) -> None:
+            """Skip an event of the batch that was read last, or raise an error."""
 
 
 __all__ = ["LateChecks"]
@@ -101,12 +104,14 @@ class LateChecks:
 
         Raises:
             MtlmonError: the lengths of time do not fit the unit of the log, integers overflow, an
-                operator would remember too much, or retractions have waited in vain.
+                operator would remember too much, retractions have waited in vain, or more events
+                come than were counted.
             MemoryLimitError: more memory is held than allowed.
         """
         count = len(batch.time_stamps)
         if not count:
             return
+        first = self.position
         self.is_within_row = True
         refused = known = np.zeros(count, np.bool_)
         try:
@@ -117,11 +122,38 @@ class LateChecks:
                 known = refused.copy()
         finally:
             self._refuse(source, known)
+        rejected = self._rejected(first)
+        refused[list(rejected)] = True
         self._count_late(batch, refused)
         for check in self.checks:
             check.measure(count)
         yield from self._done()
+        for place, reason in sorted(rejected.items()):
+            source.reject(place, reason)
         self.is_within_row = False
+
+    def _rejected(self, first: int) -> dict[int, str]:
+        """Why events of a batch contradict counts, by their indices; the number of the first."""
+        found = [one for leader in self._leaders for one in leader.take_rejected()]
+        return {number - first: reason for number, reason in found}
+
+    def count_events(self, start: int, end: int, count: int) -> Iterator[None]:
+        """Let it be known that exactly so many events lie in an interval of time.
+
+        Args:
+            start: its first time-stamp.
+            end: the time-stamp behind it.
+            count: the number of its events.
+
+        Raises:
+            EventError: there are more already, or the interval is empty.
+        """
+        for check in self.checks:
+            if not check.count_events(start, end, count):
+                self.refused_count += check is self.checks[0]
+            self._found += check.taken()
+            yield
+        yield from self._done()
 
     def _refuse(self, source: ArrivalSource, refused: NDArray[np.bool_]) -> None:
         """Let the log refuse some of the events of a batch."""
@@ -140,7 +172,8 @@ class LateChecks:
         if batch.corrections is not None and batch.corrections.operations is not None:
             counts &= batch.corrections.operations == INSERT
             # what passes time counts as well
-            stamps = np.where(batch.corrections.operations == RETRACT, 0, stamps)
+            has_none = np.isin(batch.corrections.operations, (RETRACT, COMPLETE))
+            stamps = np.where(has_none, 0, stamps)
         is_late = np.zeros(len(stamps), np.bool_)
         for partition, late in enumerate(self._late):
             numbers = batch.numbers_of(partition) if self._is_by_key else None
@@ -173,7 +206,7 @@ class LateChecks:
         if source.clock is None:
             return
         for check in self.checks:
-            for _ in check.end(source.clock, end_time):
+            for _ in check.end(max(source.clock, self.counted_until), end_time):
                 self._found += check.taken()
                 yield
         yield from self._done()
@@ -254,6 +287,21 @@ class LateChecks:
     def last_time(self) -> int:
         """The time of the last row that is left, or up to which time has passed without one."""
         return max((one.last_time() for one in self._leaders), default=0)
+
+    @property
+    def closed_below(self) -> int:
+        """The time below which all events are known by their counts; 0 if there is none."""
+        return max((one.closed_below for one in self._leaders), default=0)
+
+    @property
+    def counted_until(self) -> int:
+        """How far all counts that are reached show the time if no events come any more."""
+        return max((one.counted_until for one in self._leaders), default=0)
+
+    @property
+    def incomplete(self) -> int:
+        """In how many intervals fewer events have come than were counted."""
+        return max((one.counter("incomplete") for one in self._leaders), default=0)
 
     @property
     def _leaders(self) -> list[NumberedHistory]:

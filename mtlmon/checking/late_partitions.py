@@ -31,6 +31,7 @@ from mtlmon.history.following import (
     LeadingHistory,
     taken_back,
 )
+from mtlmon.history.operations import NO_CORRECTIONS
 from mtlmon.policy.predicates.time_points import ROWS, Waiting
 from mtlmon.relations.touching import TouchedRows
 from mtlmon.streams.late_computing import Computer
@@ -197,22 +198,28 @@ class LatePartition:
         """
         stamps = np.asarray(batch.time_stamps, np.int64)
         numbers = batch.numbers_of(self._partition)
-        operations, ids = batch.corrections or (None, None)
+        corrections = batch.corrections or NO_CORRECTIONS
         rows = self._rows_of(batch, inputs, numbers)
         every: Iterable[str] | None = None
-        if operations is not None or ids is not None:
+        if corrections.takes_back:
             every = _texts_of(rows)
             if texts is not None:
                 every = (f"{one} {more}" for one, more in zip(every, texts, strict=True))
         own = None if self._origins is None else self._origins.numbered(batch.origins)
         self._pool.add(self.leader.numbers_of_next(len(stamps)), rows, own)
-        refused, found = self.leader.admit(stamps, every, numbers, ids, operations)
+        refused, found = self.leader.admit(stamps, every, numbers, corrections)
         self._arrange(found)
         return refused
 
     def pass_time(self, time_stamp: int) -> None:
         """Let time pass in all traces, without a row."""
         self._arrange(self.leader.passed_by(time_stamp))
+
+    def count_events(self, start: int, end: int, count: int) -> bool:
+        """Do what `LeadingHistory.count_events` does."""
+        is_taken, found = self.leader.let_count(start, end, count)
+        self._arrange(found)
+        return is_taken
 
     def finish(self, end_time: int | Literal["last", "inf"] | None) -> None:
         """End the log: nothing waits any more."""
@@ -293,7 +300,7 @@ class LatePartition:
     @property
     def known_below(self) -> int:
         """The time below which all rows are known that are not late; there has been one."""
-        return (self.leader.now() or 0) - self._wait
+        return max((self.leader.now() or 0) - self._wait, self.leader.admits_from() or 0)
 
     def revise(self, relations: RevisedRelations, *, is_end: bool = False) -> Sequence[Changed]:
         """Let relations know which rows can be judged; return what changes in them."""

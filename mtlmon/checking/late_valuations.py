@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from mtlmon.checking.changes import ChangedAnswers
+from mtlmon.history.operations import NO_CORRECTIONS
 from mtlmon.policy.limits import PolicyCounts, tallies_of
 from mtlmon.relational.correcting.points import NEW, PointHistory
 from mtlmon.relational.keyed import keys_of_others
@@ -147,8 +148,8 @@ class ValuationCheck:
         if self.conditional is not None:
             self.conditional.note(batch, history.arrivals)
         self.revision += 1
-        operations, ids = batch.corrections or (None, None)
-        refused[history.push(ids, operations, keys, origins)] = True
+        corrections = batch.corrections or NO_CORRECTIONS
+        refused[history.push(corrections, keys, origins)] = True
         self.position += len(refused)
         self._take()
         yield
@@ -174,6 +175,14 @@ class ValuationCheck:
         self._take()
         self.measure(0)
         yield
+
+    def count_events(self, start: int, end: int, count: int) -> bool:
+        """Take in how many events an interval of time has; return whether that is not too late."""
+        self.revision += 1
+        is_taken = self.history.count_events(start, end, count)
+        self._take()
+        self.measure(0)
+        return is_taken
 
     def end(self, clock: int, end_time: EndTime = None) -> Iterator[None]:
         """End the log, whose largest time-stamp is given."""

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from mtlmon.checking.clocks import EndTime
     from mtlmon.checking.sources import EventBatch
+    from mtlmon.history.following import Found, Passed
 
 __all__ = ["LEAST_SHARING", "SharedRows"]
 
@@ -47,6 +49,7 @@ class SharedRows:
         self._offsets = np.empty(0, np.uint64)
         self._is_admitted = np.empty(0, np.uint8)
         self._touched = np.empty(0, np.uint32)
+        self._passed: list[Passed] = []
 
     def push(self, batch: EventBatch) -> NDArray[np.int64]:
         """Take the next rows; return the indices of those that come too late."""
@@ -54,13 +57,32 @@ class SharedRows:
         first = self.leader.numbers_of_next(1)[0]
         numbers = batch.numbers_of(self._partition)
         stamps = np.asarray(batch.time_stamps, np.int64)
-        refused, found = self.leader.admit(stamps, None, numbers, None, None)
+        refused, found = self.leader.admit(stamps, None, numbers)
+        self._note(found)
         placed = np.concatenate([one.placed for one, _ in found])
         places = (placed["number"] - first).astype(np.intp)
         self._offsets, self._is_admitted = np.zeros(count, np.uint64), np.zeros(count, np.uint8)
         self._offsets[places], self._is_admitted[places] = placed["offset"], 1
         self._touched = np.unique(placed["trace"])
         return refused
+
+    def pass_time(self, time_stamp: int) -> None:
+        """Let time pass without a row."""
+        self._note(self.leader.passed_by(time_stamp))
+
+    def count_events(self, start: int, end: int, count: int) -> bool:
+        """Take in how many rows an interval has; return whether that is not too late."""
+        is_taken, found = self.leader.let_count(start, end, count)
+        self._note(found)
+        return is_taken
+
+    def finish(self, end_time: EndTime) -> None:
+        """End the log."""
+        self._note(self.leader.ended(end_time))
+
+    def _note(self, found: Found) -> None:
+        """Note how far time passes without a row."""
+        self._passed = [passed for _, passed in found if passed is not None]
 
     def follow(
         self, history: SharingHistory, batch: EventBatch, shown: Collection[int]
@@ -83,7 +105,14 @@ class SharedRows:
             self.leader,
             is_sparse=kind is not None and kind not in shown,
         )
+        self.tell_time(history)
         return int(self._is_admitted.sum()) - taken, kind or 0
+
+    def tell_time(self, history: SharingHistory) -> None:
+        """Let a policy hear how far time has passed last."""
+        history.keep_time(self.leader)
+        for passed in self._passed:
+            history.pass_time(*passed)
 
     @property
     def byte_count(self) -> int:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from mtlmon.arrays.native import EventColumns, KeyTable
     from mtlmon.checking.row_files import RowFile
     from mtlmon.checking.time_points import ChosenPoints
+    from mtlmon.history.operations import Corrections
     from mtlmon.policy.definitions import Clock
 
     TimeStamps = NDArray[np.int64] | memoryview
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 __all__ = [
     "PAUSE",
     "BatchReader",
-    "Corrections",
     "EventBatch",
     "EventSource",
     "LogPlaces",
@@ -66,19 +66,6 @@ class Origins(NamedTuple):
         """Return where one of the events comes from."""
         file = 0 if self.file_of is None else int(self.file_of[event])
         return RowPlace(self.files[file], int(self.rows[event]))
-
-
-class Corrections(NamedTuple):
-    """What the rows of a batch do.
-
-    Attributes:
-        operations: for each row the number of an operation, as `History.push` takes them; None if
-            all insert events.
-        ids: the ids of the events, None for those without; None if none has one.
-    """
-
-    operations: NDArray[np.uint8] | None
-    ids: Sequence[str | None] | None
 
 
 class EventBatch(Protocol):

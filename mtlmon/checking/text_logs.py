@@ -14,7 +14,6 @@ from mtlmon.checking.row_files import RowFile
 from mtlmon.checking.sources import (
     PAUSE,
     BatchReader,
-    Corrections,
     LogPlaces,
     Origins,
     Pause,
@@ -22,6 +21,7 @@ from mtlmon.checking.sources import (
 )
 from mtlmon.drive.native import TextEvents
 from mtlmon.engine.native import MemoryLimit
+from mtlmon.errors import EventError
 from mtlmon.support.snapshot_parts import joined_parts, split_parts
 from mtlmon.text.head import HEAD_BYTES, LogHead
 
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from mtlmon.checking.event_digest import DigestPair, EventDigest
     from mtlmon.checking.text_streams import TextStreams
     from mtlmon.checking.time_points import ChosenPoints
+    from mtlmon.history.operations import Corrections
     from mtlmon.policy.definitions import Clock
     from mtlmon.policy.predicates.time_points import When
     from mtlmon.streams.atoms import TickAtoms, Values
@@ -333,7 +334,8 @@ class TextLog(BatchReader[TextBatch]):
             own = self._events
             scanner = own.scanner if isinstance(own, TextEvents) else own.rows.lines
             scanner.takes_late = True
-        self._refused = 0
+        self._refused = self._rejected = 0
+        self._skips_errors = skip_errors
         self._latest = 0
         self._memory = MemoryLimit() if memory is None else memory
         self.rows = 0
@@ -405,9 +407,9 @@ class TextLog(BatchReader[TextBatch]):
 
     @property
     def skipped(self) -> int:
-        """The number of lines that could not be read, or at whose events integers overflow."""
+        """The number of lines that cannot be read, overflow integers, or contradict counts."""
         computed = 0 if self._streams is None else self._streams.skipped
-        return self._events.scanner.skipped_count + computed
+        return self._events.scanner.skipped_count + computed + self._rejected
 
     @property
     def order(self) -> Order | None:
@@ -422,6 +424,16 @@ class TextLog(BatchReader[TextBatch]):
     def refuse(self, places: NDArray[np.int64], reason: str) -> None:
         """Count events that come too late; the arguments are as for tables."""
         self._refused += len(places)
+
+    def reject(self, place: int, reason: str) -> None:
+        """Refuse an event that contradicts a count; the arguments are as for tables.
+
+        Raises:
+            EventError: lines that cannot be used are not skipped.
+        """
+        if not self._skips_errors:
+            raise EventError(f"a line {reason}")
+        self._rejected += 1
 
     @property
     def points_left_out(self) -> int:
@@ -552,6 +564,7 @@ class TextLog(BatchReader[TextBatch]):
             self.rows,
             self.bytes_read,
             self._refused,
+            self._rejected,
             self.passed,
         ]
         beginning, lines = self._head.kept()
@@ -563,7 +576,8 @@ class TextLog(BatchReader[TextBatch]):
         """Go on from a state; nothing must have been read."""
         known, order = split_parts(state)
         *head, events, beginning, lines, streams = json.loads(known)
-        self._clock, self._latest, self.rows, self.bytes_read, self._refused, passed = head
+        self._clock, self._latest, self.rows, self.bytes_read, *counts, passed = head
+        self._refused, self._rejected = counts
         if isinstance(self._events, TextEvents):
             self._events.restore(bytes.fromhex(events))
         self._head.resume(bytes.fromhex(beginning), b"", lines)

@@ -9,6 +9,14 @@ cdef enum RowOperation:
     INSERT
     RETRACT
     ADVANCE
+    COMPLETE
+
+
+cdef enum Counting:
+    # what becomes of it that the events of an interval are counted
+    COUNTED
+    IS_KNOWN    # all events below its end are known anyway
+    IS_LATE     # some of its events may be forgotten, and others were before it
 
 
 cdef struct Interval:
@@ -40,6 +48,9 @@ cdef class Admission(Replayer):
     cdef dict waiting_rows          # places of arrivals by trace, time-stamp and letter, or None
     cdef Interval *intervals
     cdef uint32_t interval_count, interval_room
+    cdef bint has_closed            # whether `closed_below` has moved, and time is yet to pass
+    cdef list rejected              # pairs of their numbers and what is wrong
+    cdef uint64_t earliest          # the least time-stamp of events, also of retracted ones
     cdef readonly uint64_t retracted_count, duplicate_count, unmatched_count, incomplete_count
 
     cdef bint is_plain(self)
@@ -50,7 +61,8 @@ cdef class Admission(Replayer):
     cdef void refuse(self, size_t place) noexcept nogil
     cdef int admit_plain(self, size_t start, size_t count) except -1 nogil
     cdef size_t admit_rows(
-        self, size_t start, size_t first, size_t count, const uint8_t *operations, list ids
+        self, size_t start, size_t first, size_t count, const uint8_t *operations, list ids,
+        const uint64_t *counted
     ) except? 0xFFFFFFFFFFFFFFFF
     cdef int insert(self, size_t place, uint32_t row, object name) except -1
     cdef int retract(self, size_t place, uint32_t row, object name) except -1
@@ -68,7 +80,8 @@ cdef class Admission(Replayer):
     cdef int give_up_waiting(self) except -1
     cdef int forget_ids(self) except -1
     cdef void note_row(self, uint64_t time_stamp, int change) noexcept nogil
-    cdef int require_room_in_intervals(
-        self, size_t place, uint64_t time_stamp, const Handle *former
-    ) except -1
+    cdef Counting count_events(self, uint64_t start, uint64_t end, uint64_t count) except *
+    cdef str excess_in_intervals(self, uint64_t time_stamp, const Handle *former)
+    cdef int reject(self, size_t place, uint32_t row, str reason) except -1
     cdef void close_intervals(self) noexcept nogil
+    cdef uint64_t counted_until(self) noexcept nogil

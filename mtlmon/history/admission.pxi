@@ -9,7 +9,7 @@ from collections import deque
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from libc.stddef cimport size_t
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdint cimport UINT64_MAX, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free
 from libc.string cimport memcmp
 
@@ -30,6 +30,8 @@ cdef class Admission(Replayer):
         self.awaited = {}
         self.awaited_rows = {}
         self.awaited_since = deque()
+        self.rejected = []
+        self.earliest = UINT64_MAX
 
     def __dealloc__(self):
         free_arrivals(&self.arrivals)
@@ -106,6 +108,7 @@ cdef class Admission(Replayer):
             if self.is_late(trace, time_stamp):
                 self.refuse(k)
                 continue
+            self.earliest = min(self.earliest, time_stamp)
             self.arrivals.flags[row] = 0
             self.arrivals.handles[row] = NO_HANDLE
             move_arrival(&self.arrivals, row, self.arrivals.count, self.words)
@@ -113,7 +116,8 @@ cdef class Admission(Replayer):
         return 0
 
     cdef size_t admit_rows(
-        self, size_t start, size_t first, size_t count, const uint8_t *operations, list ids
+        self, size_t start, size_t first, size_t count, const uint8_t *operations, list ids,
+        const uint64_t *counted
     ) except? 0xFFFFFFFFFFFFFFFF:
         """Admit the rows of a batch from number `first` on, up to one that lets time pass.
 
@@ -136,6 +140,14 @@ cdef class Admission(Replayer):
                 self.insert(k, row, name)
             elif operations[k] == RETRACT:
                 self.retract(k, row, name)
+            elif operations[k] == COMPLETE:
+                try:
+                    if self.count_events(
+                        counted[2 * k], self.arrivals.time_stamps[row], counted[2 * k + 1]
+                    ) == IS_LATE:
+                        self.refuse(k)
+                except EventError as error:
+                    self.reject(k, row, f"counts too few: {error}")
             else:
                 return k
             if self.interval_count:
@@ -148,6 +160,7 @@ cdef class Admission(Replayer):
         cdef uint64_t time_stamp = self.arrivals.time_stamps[row]
         cdef uint32_t known = NO_HANDLE
         cdef uint8_t flags = 0
+        cdef str excess
         if self.is_late(trace, time_stamp):
             self.refuse(place)
             return 0
@@ -163,22 +176,24 @@ cdef class Admission(Replayer):
                 self.duplicate_count += 1
                 return 0
         if time_stamp < self.closed_below:
-            raise EventError(
-                f"the event at index {place}, of time {time_stamp}, is one too many: all events "
-                f"below {self.closed_below} were there according to their counts; the rows before "
-                "it have been taken", index=place
+            return self.reject(
+                place, row, f"is one too many: all events below {self.closed_below} were there "
+                "according to their counts"
             )
         if self.was_awaited(name, row):
             flags |= IS_REMOVED if self.has_waited(trace, time_stamp) else IS_DROPPED
             self.retracted_count += 1
-        else:
-            self.require_room_in_intervals(
-                place, time_stamp, NULL if known == NO_HANDLE else &self.handles[known]
+        elif self.interval_count:
+            excess = self.excess_in_intervals(
+                time_stamp, NULL if known == NO_HANDLE else &self.handles[known]
             )
+            if excess is not None:
+                return self.reject(place, row, excess)
         if known != NO_HANDLE:
             self.take_back(known)
             self.retracted_count += 1
             del self.ids[name]
+        self.earliest = min(self.earliest, time_stamp)
         self.arrivals.flags[row] = flags
         self.arrivals.handles[row] = NO_HANDLE
         move_arrival(&self.arrivals, row, self.arrivals.count, self.words)
@@ -442,10 +457,52 @@ cdef class Admission(Replayer):
             if self.intervals[k].start <= time_stamp < self.intervals[k].end:
                 self.intervals[k].found += change
 
-    cdef int require_room_in_intervals(
-        self, size_t place, uint64_t time_stamp, const Handle *former
-    ) except -1:
-        """Refuse an event that was not counted; it may take the place of another one."""
+    cdef Counting count_events(self, uint64_t start, uint64_t end, uint64_t count) except *:
+        """Let it be known that exactly so many events lie in an interval of time.
+
+        Raises:
+            EventError: there are more already, or the interval is empty; nothing has changed.
+        """
+        cdef uint64_t found = 0
+        cdef uint64_t behind = 0
+        cdef bint has_all = start <= self.earliest
+        cdef uint32_t k
+        cdef Interval *interval
+        if start >= end:
+            raise EventError(f"the interval from {start} to below {end} is empty")
+        if end <= self.admits_from(0):
+            return IS_KNOWN
+        if start < self.admits_from(0) and not has_all:
+            return IS_LATE
+        for k in range(self.trace_count):
+            found += count_between(&self.traces[k], start, end)
+            behind += count_between(&self.traces[k], end, UINT64_MAX)
+        if has_all:
+            # events that are forgotten are below the end
+            found = self.event_count - behind
+        for k in range(self.arrivals.count):
+            found += (
+                not self.arrivals.flags[k] & (IS_REMOVED | IS_DROPPED)
+                and start <= self.arrivals.time_stamps[k] < end
+            )
+        if found > count:
+            raise EventError(
+                f"there are {found} events in [{start}, {end}) already, which are more than {count}"
+            )
+        reserve(
+            <void **> &self.intervals, &self.interval_room, <size_t> self.interval_count + 1,
+            sizeof(Interval)
+        )
+        interval = &self.intervals[self.interval_count]
+        interval.start = start
+        interval.end = end
+        interval.expected = count
+        interval.found = found
+        self.interval_count += 1
+        return COUNTED
+
+    cdef str excess_in_intervals(self, uint64_t time_stamp, const Handle *former):
+        """Say why an event is one too many; None if it is not, as it may replace another one."""
         cdef uint32_t k
         cdef uint64_t found
         cdef const Interval *interval
@@ -457,15 +514,32 @@ cdef class Admission(Replayer):
             if former != NULL and interval.start <= former.time_stamp < interval.end:
                 found -= 1
             if found >= interval.expected:
-                raise EventError(
-                    f"the event at index {place}, of time {time_stamp}, is one more than the "
-                    f"{interval.expected} that lie in [{interval.start}, {interval.end}) according "
-                    "to their count; the rows before it have been taken", index=place
+                return (
+                    f"is one more than the {interval.expected} that lie in [{interval.start}, "
+                    f"{interval.end}) according to their count"
                 )
-        return 0
+        return None
+
+    cdef int reject(self, size_t place, uint32_t row, str reason) except -1:
+        """Leave out a row that contradicts a count.
+
+        Raises:
+            EventError: such rows are not noted.
+        """
+        cdef uint64_t time_stamp = self.arrivals.time_stamps[row]
+        if self.rejects:
+            self.rejected.append((self.arrivals.numbers[row], reason))
+            return 0
+        raise EventError(
+            f"the event at index {place}, of time {time_stamp}, {reason}; the rows before it have "
+            "been taken", index=place
+        )
 
     cdef void close_intervals(self) noexcept nogil:
-        """Note up to when all events are known, and drop the intervals before."""
+        """Note up to when all events are known, and drop the intervals before.
+
+        Time has passed up to there, as no event below can come any more.
+        """
         cdef uint32_t k
         cdef uint32_t kept = 0
         cdef uint64_t closed = self.admits_from(0)
@@ -478,7 +552,10 @@ cdef class Admission(Replayer):
                     and self.intervals[k].found == self.intervals[k].expected
                 ):
                     closed = self.closed_below = self.intervals[k].end
-                    has_moved = True
+                    has_moved = self.has_closed = True
+        if self.has_closed:
+            self.see(0, self.closed_below)
+            self.passed_of_all = max(self.passed_of_all, self.closed_below)
         for k in range(self.interval_count):
             if self.intervals[k].end <= closed:
                 self.incomplete_count += self.intervals[k].found < self.intervals[k].expected
@@ -486,3 +563,15 @@ cdef class Admission(Replayer):
             self.intervals[kept] = self.intervals[k]
             kept += 1
         self.interval_count = kept
+
+    cdef uint64_t counted_until(self) noexcept nogil:
+        """The end of the last interval all of whose events are there; 0 if there is none.
+
+        At the end of a log, no other events come, even before it.
+        """
+        cdef uint64_t last = 0
+        cdef uint32_t k
+        for k in range(self.interval_count):
+            if self.intervals[k].found == self.intervals[k].expected:
+                last = max(last, self.intervals[k].end)
+        return last

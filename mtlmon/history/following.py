@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from mtlmon.arrays.native import EventColumns
+from mtlmon.engine.guarding import guarded
 from mtlmon.engine.native import Session
 from mtlmon.history.contents import Contents
 from mtlmon.history.history import COUNTERS, History
@@ -28,7 +29,7 @@ from mtlmon.history.native import (
     skip_row,
     waiting_parts,
 )
-from mtlmon.history.operations import ADVANCE
+from mtlmon.history.operations import ADVANCE, NO_CORRECTIONS
 from mtlmon.support.snapshot_parts import damaged
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from mtlmon.history.changes import Changes
+    from mtlmon.history.operations import Corrections
 
     # in turn what has become of events, and how far time passes then
     Found = list[tuple["Placements", "Passed | None"]]
@@ -69,8 +71,42 @@ HAS_ID, IS_REMOVED, IS_HIDDEN = 1, 2, 8
 class NumberedHistory(History):
     """A history whose keys are the numbers of traces, from 0 in the order of their first events."""
 
+    _rejects = True
+
     def _key_numbers(self, keys: Sequence[Hashable] = ()) -> KeyNumbers:
         return OwnNumbers(keys)
+
+    @guarded
+    def push_rows(
+        self, columns: EventColumns, numbers: NDArray[np.uint32] | None, corrections: Corrections
+    ) -> Changes:
+        """Do what `push` does with rows of traces, which may count events."""
+        return self._push(columns, numbers, *corrections)
+
+    def take_rejected(self) -> list[tuple[int, str]]:
+        """Return the rows since the last call that contradict counts: their numbers, and why.
+
+        The number of a row is that among all rows. They change nothing.
+        """
+        return self._histories.take_rejected()
+
+    @property
+    def closed_below(self) -> int:
+        """The time below which all events are known by their counts; 0 if there is none."""
+        return self._histories.closed_below
+
+    @property
+    def counted_until(self) -> int:
+        """How far all counts that are reached show the time if no events come any more."""
+        return self._histories.counted_time()
+
+    def changes(self) -> Changes:
+        """Return what has changed since the last call."""
+        return self._changes()
+
+    def count_events(self, start: int, end: int, count: int) -> bool:
+        """Do what `complete` does; return whether that is not too late."""
+        return self._histories.complete(start, end, count)
 
     def counter(self, name: str) -> int:
         """Return one of the `counters`; to know what is held takes a look at each trace."""
@@ -250,6 +286,7 @@ class LeadingHistory(NumberedHistory):
             can_reopen=False,
             takes_equal=self._equality,
             judges=False,
+            rejects=True,
         )
 
     def admit(
@@ -257,8 +294,7 @@ class LeadingHistory(NumberedHistory):
         time_stamps: NDArray[np.int64],
         texts: Iterable[str] | None,
         numbers: NDArray[np.uint32] | None,
-        ids: Sequence[Hashable] | None,
-        operations: NDArray[np.uint8] | None,
+        corrections: Corrections = NO_CORRECTIONS,
     ) -> tuple[NDArray[np.int64], Found]:
         """Take a batch of rows, of which some may let time pass.
 
@@ -266,8 +302,7 @@ class LeadingHistory(NumberedHistory):
             time_stamps: their time-stamps.
             texts: for each, a text of what is in it; None if it does not matter which are equal.
             numbers: the numbers of their traces, or None.
-            ids: as for `push`.
-            operations: the numbers of what the rows do, or None.
+            corrections: what they do.
 
         Returns:
             The indices of the rows that come too late, and what has become of events.
@@ -283,19 +318,20 @@ class LeadingHistory(NumberedHistory):
         refused: list[NDArray[np.int64]] = []
         found: Found = []
         first = 0
+        operations = corrections.operations
         advances = [] if operations is None else np.flatnonzero(operations == ADVANCE).tolist()
         for last in [*advances, count]:
             part = slice(first, last)
             if first < last:
                 columns = EventColumns(np.ascontiguousarray(time_stamps[part]), last - first)
                 columns.add_letters(64, np.ascontiguousarray(contents[part]))
-                changes = self.push_columns(
-                    columns,
-                    None if numbers is None else numbers[part],
-                    ids=None if ids is None else list(ids[part]),
-                    operations=None if operations is None else operations[part],
-                )
+                own = corrections.between(first, last)
+                closed = self._histories.closed_below
+                own_numbers = None if numbers is None else numbers[part]
+                changes = self.push_rows(columns, own_numbers, own)
                 refused.append(changes.refused.astype(np.int64) + first)
+                if self._histories.closed_below > closed:
+                    found.append((self.placements(), (self._histories.closed_below, None)))
             first = last + 1
             passed = None
             if last < count:
@@ -303,7 +339,7 @@ class LeadingHistory(NumberedHistory):
                 passed = self.let_time_pass(int(time_stamps[last]), trace)
                 skip_row(self._histories)
             found.append((self.placements(), passed))
-        if self._lateness is not None and (operations is not None or ids is not None):
+        if self._lateness is not None and corrections.takes_back:
             self._contents.forget(self, 2 * self._lateness)
         return np.concatenate(refused) if refused else np.empty(0, np.int64), found
 
@@ -319,8 +355,19 @@ class LeadingHistory(NumberedHistory):
         known = self.now(own)
         if known is not None and time_stamp <= self._histories.passed(own):
             return None
+        closed = self._histories.closed_below
         self.advance(time_stamp, key=number)
-        return (time_stamp - self._wait, number) if time_stamp >= self._wait else None
+        passed = time_stamp - self._wait
+        if self._histories.closed_below > closed:
+            passed = max(passed, self._histories.closed_below)
+        return (passed, number) if passed >= 0 else None
+
+    def let_count(self, start: int, end: int, count: int) -> tuple[bool, Found]:
+        """Do what `count_events` does; return also what has become of events."""
+        closed = self._histories.closed_below
+        is_taken = self.count_events(start, end, count)
+        now_closed = self._histories.closed_below
+        return is_taken, [(self.placements(), (now_closed, None) if now_closed > closed else None)]
 
     def numbers_of_next(self, count: int) -> NDArray[np.uint64]:
         """The numbers that the next rows have, as `Placements` has them."""
@@ -370,9 +417,10 @@ class LeadingHistory(NumberedHistory):
 
     def ended(self, end_time: int | Literal["last", "inf"] | None) -> Found:
         """End the log: nothing waits any more. Return what has become of events."""
+        before = self._histories.passed()
         self.finish(end_time)
         found: Found = [(self.placements(), None)]
-        if self._wait:
+        if self._wait or self._histories.passed() > before:
             numbers = range(len(self.keys)) if self._clock == "key" else [None]
             for number in numbers:
                 if passed := self._histories.passed(number or 0):
@@ -401,10 +449,6 @@ class NamedHistory(NumberedHistory):
         """Do what `History` does, also for the numbers of traces of which all rows wait."""
         assert key is None or isinstance(key, int)
         return self._histories.bound(key)
-
-    def changes(self) -> Changes:
-        """Return what has changed since the last call."""
-        return self._changes()
 
 
 class FollowingHistory(NamedHistory):
@@ -495,7 +539,6 @@ class SharingHistory(NamedHistory):
         if numbers is not None:
             numbers = np.ascontiguousarray(numbers, np.uint32)
             self._numbers_of(touched, len(touched))
-        self.keep_time(leader)
         return follow_some(
             self._histories,
             columns,

@@ -40,3 +40,4 @@ cdef class Histories(Admission):
     cdef int note_placed(self, size_t first, size_t last) except -1 nogil
     cdef int let_time_pass(self, uint64_t time_stamp, uint32_t number) except -1
     cdef int note_advance(self, uint64_t time_stamp) except -1
+    cdef int pass_closed(self) except -1

@@ -6,7 +6,7 @@ from cython cimport final
 from libc.stddef cimport size_t
 from libc.stdint cimport UINT64_MAX, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free
-from libc.string cimport memcpy, memset
+from libc.string cimport memchr, memcpy, memset
 
 from mtlmon.arrays.native cimport EventColumns, Memory
 from mtlmon.engine.native cimport (
@@ -70,6 +70,8 @@ cdef class Histories(Admission):
         judges: whether events are judged. Otherwise, letters are numbers of 64 bits that tell
             different events apart, and `placements` tells what becomes of them.
         is_named: whether only `follow_some` gives events, with their offsets.
+        rejects: whether events that contradict counts are left out, as `take_rejected` tells;
+            otherwise, they are errors.
     """
 
     def __dealloc__(self):
@@ -85,7 +87,8 @@ cdef class Histories(Admission):
     # ---- batches ---------------------------------------------------------------------------
 
     def push(
-        self, EventColumns columns not None, numbers=None, operations=None, list ids=None
+        self, EventColumns columns not None, numbers=None, operations=None, list ids=None,
+        counted=None
     ):
         """Take a batch of rows, in the order in which they come.
 
@@ -94,9 +97,12 @@ cdef class Histories(Admission):
             numbers: the number of each event's trace, a buffer of uint32; None if all are of trace
                 0.
             operations: what each row does, a buffer of uint8: 0 inserts the event, 1 retracts it,
-                2 lets time pass. None if all insert.
+                2 lets time pass, and 3 says how many events there are from a start on, below its
+                time-stamp. None if all insert.
             ids: the id of each event, None for those without; None if none has one. A retraction
                 with an id is of the event that has it, whatever the other columns say.
+            counted: for each row that starts and the number of events, if it says so: a buffer of
+                pairs of uint64. None if no row does.
 
         Returns:
             The indices of the rows that come too late, as bytes of uint32.
@@ -110,7 +116,8 @@ cdef class Histories(Admission):
         cdef size_t done = 0
         cdef uint32_t start = self.arrivals.count
         cdef const uint8_t *operation_of = NULL
-        cdef Memory memory
+        cdef const uint64_t *count_of = NULL
+        cdef Memory memory, memory_of_counts
         cdef object excess = None
         cdef bint is_done = False
         self.require_ready()
@@ -121,6 +128,11 @@ cdef class Histories(Admission):
         if operations is not None:
             memory = Memory(operations, sizeof(uint8_t), count)
             operation_of = <const uint8_t *> memory.buffer.buf
+            if counted is not None:
+                memory_of_counts = Memory(counted, sizeof(uint64_t), 2 * count)
+                count_of = <const uint64_t *> memory_of_counts.buffer.buf
+            elif count and memchr(operation_of, COMPLETE, count) != NULL:
+                raise ValueError("rows count events, but the counts are not given")
         self.read_batch(columns, numbers)
         self.refused_in_batch = 0
         self.session.enter()
@@ -132,11 +144,12 @@ cdef class Histories(Admission):
             else:
                 while True:
                     try:
-                        done = self.admit_rows(start, done, count, operation_of, ids)
+                        done = self.admit_rows(start, done, count, operation_of, ids, count_of)
                     except EventError as error:
                         excess = error
                     with nogil:
                         self.release(False)
+                    self.pass_closed()
                     if excess is not None or done == count:
                         break
                     self.let_time_pass(
@@ -393,7 +406,7 @@ cdef class Histories(Admission):
         with nogil:
             self.release(False)
         if time_stamp < self.wait:
-            return 0
+            return self.pass_closed()
         if self.is_by_key:
             with nogil:
                 self.pass_time(number, time_stamp - self.wait)
@@ -403,57 +416,54 @@ cdef class Histories(Admission):
             for k in range(self.trace_count):
                 if self.traces[k].has_begun:
                     self.pass_time(k, time_stamp - self.wait)
-        return 0
+        return self.pass_closed()
 
     def complete(self, uint64_t start, uint64_t end, uint64_t count):
         """Let it be known that exactly so many events lie in an interval of time.
 
+        Returns:
+            Whether that is not too late, as some of them may be forgotten.
+
         Raises:
-            EventError: there are more already, or some may be forgotten; nothing has changed.
+            EventError: there are more already, or the interval is empty; nothing has changed.
         """
-        cdef uint64_t found = 0
-        cdef uint64_t bound
-        cdef uint32_t k
-        cdef Interval *interval
+        cdef Counting found
         cdef bint is_done = False
         self.require_ready()
         if self.is_finished:
             raise MtlmonError("the history is finished: all events are known")
-        if end <= self.admits_from(0):
-            return
-        for k in range(self.trace_count):
-            if self.bound_of(k, &bound) and start < bound:
-                raise EventError(
-                    f"events from {start} on may be forgotten already, as verdicts below {bound} "
-                    "are final: say earlier how many there are"
-                )
-            found += count_between(&self.traces[k], start, end)
-        for k in range(self.arrivals.count):
-            found += start <= self.arrivals.time_stamps[k] < end
-        if found > count:
-            raise EventError(
-                f"there are {found} events in [{start}, {end}) already, which are more than {count}"
-            )
-        reserve(
-            <void **> &self.intervals, &self.interval_room, <size_t> self.interval_count + 1,
-            sizeof(Interval)
-        )
-        interval = &self.intervals[self.interval_count]
-        interval.start = start
-        interval.end = end
-        interval.expected = count
-        interval.found = found
-        self.interval_count += 1
+        found = self.count_events(start, end, count)
+        if found != COUNTED:
+            return found != IS_LATE
         self.session.enter()
         try:
+            self.close_intervals()
             with nogil:
-                self.close_intervals()
                 self.release(False)
+            self.pass_closed()
             is_done = True
         finally:
             self.is_broken = not is_done
             if not self.session.is_broken():
                 self.session.leave()
+        return True
+
+    cdef int pass_closed(self) except -1:
+        """Let time pass to where all events are known by their counts, once they are judged."""
+        cdef uint32_t k
+        if not self.has_closed:
+            return 0
+        self.has_closed = False
+        with nogil:
+            for k in range(self.trace_count):
+                if self.traces[k].has_begun:
+                    self.pass_time(k, self.closed_below)
+        return 0
+
+    def take_rejected(self):
+        """The rows that contradict counts, since the last call: their numbers, and why."""
+        found, self.rejected = self.rejected, []
+        return found
 
     cdef int note_advance(self, uint64_t time_stamp) except -1:
         """Remember that time passes, for traces whose first event is yet to come."""
@@ -474,6 +484,7 @@ cdef class Histories(Admission):
         PERF: with states kept at the ends of traces that nothing follows, each took 6 kB more.
         """
         cdef EndTime end = read_end_time(end_time)
+        cdef uint64_t counted = self.counted_until()
         cdef uint32_t k
         cdef bint is_done = False
         self.require_ready()
@@ -484,13 +495,16 @@ cdef class Histories(Admission):
             self.unmatched_count += <size_t> len(times)
         self.awaited.clear()
         self.awaited_rows.clear()
+        for k in range(self.interval_count):
+            self.incomplete_count += self.intervals[k].found < self.intervals[k].expected
+        self.passed_of_all = max(self.passed_of_all, counted)
         self.session.enter()
         try:
             with nogil:
                 self.release(True)
                 for k in range(self.trace_count):
                     if self.traces[k].has_begun:
-                        if self.wait:
+                        if self.wait or counted:
                             self.pass_time(k, self.passed_of(k))
                         self.make_live(k)
                         self.session.run_finish(&end)
@@ -596,7 +610,7 @@ cdef class Histories(Admission):
 
         Events that are retracted show nothing of the time.
         """
-        cdef uint64_t last = self.passed_of_all
+        cdef uint64_t last = max(self.passed_of_all, self.counted_until())
         cdef uint64_t time_stamp
         cdef uint32_t k
         self.require_ready()
@@ -608,6 +622,10 @@ cdef class Histories(Admission):
             if last_below(&self.traces[k], UINT64_MAX, &time_stamp):
                 last = max(last, time_stamp)
         return last
+
+    def counted_time(self):
+        """How far counts that are reached show the time if no events come; 0 if none is."""
+        return max(self.closed_below, self.counted_until())
 
     def passed(self, uint32_t number=0):
         """How far time has passed without an event, whatever the wait is; 0 if it has not."""

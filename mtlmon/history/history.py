@@ -22,7 +22,7 @@ from mtlmon.history import snapshots
 from mtlmon.history.changes import Changes, change_type
 from mtlmon.history.keys import KeyNumbers
 from mtlmon.history.native import Histories
-from mtlmon.history.operations import ADVANCE, RETRACT, operation_codes
+from mtlmon.history.operations import ADVANCE, COMPLETE, RETRACT, operation_codes
 from mtlmon.verdicts.arrays import VerdictArray, verdict_type
 
 if TYPE_CHECKING:
@@ -108,6 +108,9 @@ class History:
     !10:0 true, 12:0 true
     """
 
+    # whether events that contradict counts are left out
+    _rejects = False
+
     def __init__(
         self,
         formula: Formula | Program | str,
@@ -164,6 +167,7 @@ class History:
             can_reopen=looks_ahead(self.program.rows),
             takes_equal=self._equality,
             is_named=is_named,
+            rejects=self._rejects,
         )
 
     # ---- events ----------------------------------------------------------------------------
@@ -208,7 +212,7 @@ class History:
         if unknown not in ("ignore", "error"):
             raise MtlmonError(f"unknown is 'ignore' or 'error', not {unknown!r}")
         columns = event_columns(self.atoms, time_stamps, letters, atoms, unknown == "error")
-        return self._push(columns, keys, ids, operations)
+        return self._push(columns, keys, operations, ids)
 
     @guarded
     def push_columns(
@@ -220,14 +224,15 @@ class History:
         operations: Sequence[str] | NDArray[Any] | None = None,
     ) -> Changes:
         """Do the same as `push` with columns of events."""
-        return self._push(columns, keys, ids, operations)
+        return self._push(columns, keys, operations, ids)
 
     def _push(
         self,
         columns: EventColumns,
         keys: Sequence[Hashable] | NDArray[Any] | None,
-        ids: Sequence[Hashable] | NDArray[Any] | None,
         operations: Sequence[str] | NDArray[Any] | None,
+        ids: Sequence[Hashable] | NDArray[Any] | None,
+        counted: NDArray[np.int64] | None = None,
     ) -> Changes:
         count = columns.count
         if count:
@@ -237,7 +242,8 @@ class History:
         if codes is not None and not self._equality:
             require_ids(codes, names)
         numbers = None if keys is None else self._numbers_of_rows(keys, count, codes, names)
-        refused = self._histories.push(columns, numbers, codes, names)
+        pairs = None if counted is None else np.ascontiguousarray(counted).reshape(-1)
+        refused = self._histories.push(columns, numbers, codes, names, pairs)
         return self._changes(np.frombuffer(refused, np.uint32))
 
     @guarded
@@ -306,8 +312,8 @@ class History:
         return self._push(
             event_columns(self.atoms, [_time_stamp(time_stamp)], matrix, None, False),
             None if key is None else [key],
-            None if name is None else [name],
             [operation],
+            None if name is None else [name],
         )
 
     @guarded
@@ -347,21 +353,24 @@ class History:
         events before `start` are known as well, no event below `end` waits any longer, none can be
         retracted, and verdicts that depend on these events alone are final. Events are known if
         they are below the largest time-stamp so far minus the lateness, or in an interval that is
-        complete. This call does not let time pass; `advance` does.
+        complete. Then time has passed up to `end`, as if `advance` said so.
 
-        If some of the events have not come by the time at which they would be refused, the interval
-        is dropped and counted as `incomplete`.
+        If some of the events have not come by the time at which they would be refused, or at the
+        end of the log, the interval is dropped and counted as `incomplete`.
 
         Raises:
-            EventError: there are more events than that already; or events of the interval may have
-                been forgotten, because they are final; or each key has its own time.
+            EventError: there are more events than that already; or the call is so late that some
+                events from `start` on may have been forgotten, and others were before; or each key
+                has its own time.
         """
         if self._clock == "key":
             raise EventError("each key has its own time: events of an interval cannot be counted")
         start, end = _time_stamp(start), _time_stamp(end)
-        if start >= end:
-            raise EventError(f"the interval from {start} to below {end} is empty")
-        self._histories.complete(start, end, _length(count, "count"))
+        if not self._histories.complete(start, end, _length(count, "count")):
+            raise EventError(
+                f"events from {start} on may be forgotten already, as such late ones are refused: "
+                "say earlier how many there are"
+            )
         return self._changes()
 
     @guarded
@@ -408,7 +417,7 @@ class History:
         if names is not None:
             needs_none |= (codes == RETRACT) & [name is not None for name in names]
         if self._clock == "all":
-            needs_none |= codes == ADVANCE
+            needs_none |= (codes == ADVANCE) | (codes == COMPLETE)
         places = np.flatnonzero(~needs_none)
         numbers = np.zeros(count, np.uint32)
         chosen = (

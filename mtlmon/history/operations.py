@@ -1,8 +1,8 @@
-"""What the rows of a batch do: the words for inserting, retracting and letting time pass."""
+"""What the rows of a batch do: insert and retract events, let time pass, or count events."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -13,9 +13,18 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-__all__ = ["ADVANCE", "INSERT", "OPERATIONS", "RETRACT", "operation_codes"]
+__all__ = [
+    "ADVANCE",
+    "COMPLETE",
+    "INSERT",
+    "NO_CORRECTIONS",
+    "OPERATIONS",
+    "RETRACT",
+    "Corrections",
+    "operation_codes",
+]
 
-INSERT, RETRACT, ADVANCE = range(3)
+INSERT, RETRACT, ADVANCE, COMPLETE = range(4)
 
 OPERATIONS = {
     "+": INSERT,
@@ -27,6 +36,41 @@ OPERATIONS = {
     "advance": ADVANCE,
 }
 """The words for what a row does, as the native histories number it."""
+
+
+class Corrections(NamedTuple):
+    """What the rows of a batch do.
+
+    Attributes:
+        operations: for each row the number of an operation, as `History.push` takes them; None if
+            all insert events.
+        ids: the ids of the events, None for those without; None if none has one.
+        counted: for each row with the operation `COMPLETE` a pair of integers: there are exactly
+            so many events, as the second one says, from the first one on that are below the row's
+            time-stamp. None if there are no such rows.
+    """
+
+    operations: NDArray[np.uint8] | None
+    ids: Sequence[Any] | None
+    counted: NDArray[np.int64] | None = None
+
+    @property
+    def takes_back(self) -> bool:
+        """Whether rows may be taken back, so that it matters which are equal."""
+        return self.operations is not None or self.ids is not None
+
+    def between(self, first: int, last: int | None) -> Corrections:
+        """Return what the rows from one number to below another one do."""
+        operations, ids, counted = self
+        return Corrections(
+            None if operations is None else operations[first:last],
+            None if ids is None else ids[first:last],
+            None if counted is None else counted[first:last],
+        )
+
+
+NO_CORRECTIONS = Corrections(None, None)
+"""All rows insert events without ids."""
 
 
 def operation_codes(operations: Sequence[str] | NDArray[Any], count: int) -> NDArray[np.uint8]:

@@ -36,13 +36,14 @@ cdef class Replayer:
     cdef uint64_t lateness, wait, delay
     cdef uint64_t now_of_all
     cdef uint64_t passed_of_all     # how far time has passed without an event, whatever the wait
-    cdef uint64_t closed_below      # all events below are known, whatever the lateness is
+    cdef readonly uint64_t closed_below      # all events below are known, whatever the lateness is
     cdef bint can_reopen            # whether a verdict may rest on later events, or on time
     cdef bint takes_equal           # whether events without ids can be retracted
     cdef bint has_retractable       # whether any trace has had rows that can be retracted
     cdef uint32_t spacing           # events of a chunk; 0 if it follows the size of states
     cdef bint judges                # else letters are numbers of rows, and nothing is judged
     cdef bint is_named              # whether events come with their offsets, and some do not come
+    cdef bint rejects               # whether rows that contradict counts are noted, not raised
     cdef bint is_broken
     cdef int64_t deadline
     cdef uint32_t chunks_until_look

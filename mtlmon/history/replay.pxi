@@ -62,11 +62,12 @@ cdef class Replayer:
     def __cinit__(
         self, Session session not None, *, lateness=None, uint64_t wait=0, delay=None,
         bint is_by_key=False, uint32_t spacing=0, bint can_reopen=True, bint takes_equal=False,
-        bint judges=True, bint is_named=False
+        bint judges=True, bint is_named=False, bint rejects=False
     ):
         self.session = session
         self.judges = judges
         self.is_named = is_named
+        self.rejects = rejects
         self.words = session.letter_words if judges else 1
         self.loaded = NO_TRACE
         self.has_lateness = lateness is not None

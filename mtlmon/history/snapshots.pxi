@@ -301,7 +301,7 @@ def add_retractions(Histories histories not None, list ids not None, list rows n
 
 
 def interval_parts(Histories histories not None):
-    """The intervals whose events are counted, and up to when all events are known."""
+    """The intervals whose events are counted, up to when all are known, and the first time."""
     cdef uint32_t k
     return (
         [
@@ -312,10 +312,13 @@ def interval_parts(Histories histories not None):
             for k in range(histories.interval_count)
         ],
         histories.closed_below,
+        histories.earliest,
     )
 
 
-def add_intervals(Histories histories not None, list intervals not None, uint64_t closed_below):
+def add_intervals(
+    Histories histories not None, list intervals not None, uint64_t closed_below, uint64_t earliest
+):
     """Count the events of intervals, as `interval_parts` returns them."""
     cdef Interval *interval
     reserve(
@@ -329,6 +332,7 @@ def add_intervals(Histories histories not None, list intervals not None, uint64_
         interval.found = found
         histories.interval_count += 1
     histories.closed_below = closed_below
+    histories.earliest = earliest
 
 
 cdef size_t atom_count(Histories histories):

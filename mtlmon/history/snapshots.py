@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = ["decode", "encode"]
 
-_MAGIC = b"mtlmon history 5\n"
+_MAGIC = b"mtlmon history 6\n"
 _LENGTH = struct.Struct("<Q")
 _CHECK = struct.Struct("<I")
 _DAMAGED = "the snapshot of a history is damaged"
@@ -55,7 +55,7 @@ def encode(
     ids = known_ids(histories)
     awaited, awaited_rows = retraction_parts(histories)
     _require_plain([name for name, *_ in ids + awaited], "id")
-    intervals, closed_below = interval_parts(histories)
+    intervals, closed_below, earliest = interval_parts(histories)
     # The state without events shows what formula the snapshot is of.
     blobs = [first_state(histories)]
     traces = []
@@ -77,6 +77,7 @@ def encode(
         "awaited_rows": awaited_rows,
         "intervals": intervals,
         "closed_below": closed_below,
+        "earliest": earliest,
         "advances": remembered_advances(histories),
         "counts": counts_of(histories),
         "lengths": [len(blob) for blob in blobs],
@@ -119,7 +120,7 @@ def decode(
         stamps, letters, traces, numbers, waiting_ids = blobs[-5:]
         add_waiting(histories, stamps, letters, traces, numbers)
         add_ids(histories, head["ids"], waiting_ids)
-        add_intervals(histories, head["intervals"], head["closed_below"])
+        add_intervals(histories, head["intervals"], head["closed_below"], head["earliest"])
         set_facts(histories, head["known"], head["advances"], head["counts"])
         add_retractions(histories, head["awaited"], head["awaited_rows"])
         keys, facts = head["keys"], head["facts"]

@@ -28,6 +28,7 @@ from mtlmon.run.option_values import (
     idle_time,
     memory,
     positive,
+    start_and_count,
     unit_name,
     wait_time,
 )
@@ -111,6 +112,7 @@ class QueryOptions(RowOptions, total=False):
     follow: bool
     op: str | None
     id: str | None
+    complete: str | Sequence[str] | None
     new_end: str | None
     # the order of time
     wait: Length | None
@@ -158,6 +160,7 @@ class JudgingOptions(EngineOptions, total=False):
     clock: Literal["all", "key"] | None
     op: str | None
     id: str | None
+    complete: str | Sequence[str] | None
     end_time: int | Literal["last", "inf"] | None
     advance_every: int | None
     # verdicts
@@ -217,6 +220,7 @@ VALUES: dict[str, Callable[[str], object]] = {
     "wait": wait_time,
     "lateness": wait_time,
     "idle": idle_time,
+    "complete": start_and_count,
     "end_time": end_time,
     "advance_every": positive,
     "slices": positive,
@@ -424,6 +428,10 @@ def _taken(function: str, word: str, value: Any, kind: Any) -> object:
         if not isinstance(value, Sequence) or not all(isinstance(one, str) for one in value):
             refuse("a text or a list of texts")
         return value
+    if word == "complete" and not isinstance(value, str):
+        if not isinstance(value, Sequence) or not all(isinstance(one, str) for one in value):
+            refuse("the name of a column, or of two")
+        value = ",".join(value)
     if word in _PATHS:
         if not is_path(value):
             refuse("a path")

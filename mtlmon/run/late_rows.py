@@ -32,6 +32,7 @@ __all__ = [
     "corrected_order",
     "late_file",
     "length_units",
+    "note_incomplete",
     "note_refused",
     "table_order",
     "text_order",
@@ -161,6 +162,7 @@ class TableOrder(NamedTuple):
         in_any_order: whether batches have the rows as they come.
         operation: then the column that says what rows do, or None.
         id: the column of ids, or None.
+        complete: the columns of what rows count, or None.
         clock: whether time passes for all keys, or for each.
         counting: for each row as it comes, whether it counts; None if that is to be found.
     """
@@ -170,6 +172,7 @@ class TableOrder(NamedTuple):
     in_any_order: bool = False
     operation: str | None = None
     id: str | None = None
+    complete: tuple[str | None, str] | None = None
     clock: Literal["all", "key"] = "all"
     counting: NDArray[np.bool_] | None = None
 
@@ -196,6 +199,7 @@ def table_order(options: RunSpec, *, is_again: bool = False) -> TableOrder:
             None,
             operation=options.log.op,
             id=options.log.id,
+            complete=options.log.complete,
             clock=clock,
             counting=options.log.counting,
         )
@@ -214,6 +218,7 @@ def corrected_order(options: RunSpec, late: LateFile | None) -> TableOrder:
         in_any_order=True,
         operation=options.log.op,
         id=options.log.id,
+        complete=options.log.complete,
         clock=options.times.clock or "all",
     )
 
@@ -332,3 +337,12 @@ def note_refused(count: int, row_name: str, options: RunSpec) -> None:
         late = options.times.late
         where = f" (see {late})" if isinstance(late, str) else ""
         options.host.note(f"{plural(count, row_name)} came too late to be checked{where}")
+
+
+def note_incomplete(count: int, options: RunSpec) -> None:
+    """Mention the intervals in which fewer rows came than were counted."""
+    if count:
+        from mtlmon.run.report import plural
+
+        what = "an interval" if count == 1 else f"{plural(count, 'interval')}"
+        options.host.note(f"fewer rows came in {what} than were counted there")

@@ -18,7 +18,14 @@ from mtlmon.run.endings import (
 from mtlmon.run.failure import VIOLATION, RunError
 from mtlmon.run.in_order import notes_outcome
 from mtlmon.run.judges import NoWriter
-from mtlmon.run.late_rows import LateFile, TextOrder, late_file, length_units, note_refused
+from mtlmon.run.late_rows import (
+    LateFile,
+    TextOrder,
+    late_file,
+    length_units,
+    note_incomplete,
+    note_refused,
+)
 from mtlmon.run.policies import make_pump, write_report_in_time
 from mtlmon.run.policy_work import EventWork
 from mtlmon.run.report import absent_atoms, corrections_summary, plural
@@ -232,6 +239,7 @@ class LateWork(EventWork):
             yield
             if self.is_stopped and not self.check.is_within_row:
                 return
+        self.pass_closed()
 
     def end_check(self, end_time: EndTime) -> Iterator[None]:
         """End the log; yield now and then."""
@@ -259,7 +267,8 @@ class LateWork(EventWork):
     def put(self, rows: Sequence[Change]) -> None:
         """Convert changes."""
         if self.output is not None and rows:
-            self.output.arrival = max(self.source.clock or 0, self.passed)
+            known = max(self.source.clock or 0, self.check.closed_below)
+            self.output.arrival = max(known, self.passed)
             self.output.put(rows)
 
     def finish(self) -> None:
@@ -294,9 +303,10 @@ class LateWork(EventWork):
         report_untriggered(self.tallies, self.options)
 
     def report_unmatched(self) -> None:
-        """Mention retractions that have found no row."""
+        """Mention retractions that have found no row, and counts that rows have not reached."""
         if self.check.unmatched:
             self.options.host.note(f"{plural(self.check.unmatched, 'retraction')} found no row")
+        note_incomplete(self.check.incomplete, self.options)
 
     def report_corrections(self) -> None:
         """Mention what the run that explains does not know, as it gets the rows that count."""
@@ -347,7 +357,7 @@ class LateWork(EventWork):
         """The largest time so far; None before the first event, and if none is wanted."""
         if self.source.clock is None or self.is_stopped:
             return None
-        return max(self.source.clock, self.passed)
+        return max(self.source.clock, self.passed, self.check.closed_below)
 
     def release(self, time_stamp: int) -> bool:
         """Do nothing: rows that wait are released as time passes."""
@@ -362,6 +372,19 @@ class LateWork(EventWork):
             self.emit_broken(self.final_rows.pass_time(time_stamp), self.final_rows)
         if isinstance(self.late, LateLines):
             self.late.pass_time(time_stamp)
+
+    def count_events(self, start: int, end: int, count: int) -> None:
+        """Let it be known that exactly so many events lie in an interval of time."""
+        for _ in self.check.count_events(start, end, count):
+            self.take()
+        if self.final_rows is not None:
+            self.emit_broken(self.final_rows.count_events(start, end, count), self.final_rows)
+        self.pass_closed()
+
+    def pass_closed(self) -> None:
+        """Let it be as late for lines of text as counts of events have shown."""
+        if isinstance(self.late, LateLines):
+            self.late.pass_time(self.check.closed_below)
 
     # ---- checkpoints -----------------------------------------------------------------------
 
@@ -460,6 +483,7 @@ class LateWork(EventWork):
             (f"with{'out' if options.times.late else ''} --late", options.times.late is not None),
             ("with another --op", options.log.op),
             ("with another --id", options.log.id),
+            ("with another --complete", list(options.log.complete or ())),
             ("with other keys", keys),
             ("with other --time-points", options.log.time_points),
             ("with other --slices", options.judging.slices),

@@ -22,7 +22,7 @@ from mtlmon.run.failure import VIOLATION
 from mtlmon.run.formula_judge import FormulaJudge
 from mtlmon.run.judging import PolicyWork
 from mtlmon.run.keywords import LiveOptions, spec_of
-from mtlmon.run.late_work import LateLines
+from mtlmon.run.late_work import LateLines, LateWork
 from mtlmon.run.library import Program, advised, run_of
 from mtlmon.support.copies import NotCopied
 from mtlmon.support.extras import load_extra
@@ -142,6 +142,8 @@ class Live(NotCopied):
         # the answers that no call has returned, and a time to pass once there are rows
         self._left: list[pa.RecordBatch] = []
         self._passed: object = None
+        # and rows to count then
+        self._counted: list[tuple[Any, Any, int]] = []
         with advised(spec):
             # opens what the policies read besides the log
             next(steps)
@@ -175,9 +177,13 @@ class Live(NotCopied):
             self._given.drop()
             return Answers()
         self._resume()
-        if self._passed is not None and self._work.known_time is not None:
-            passed, self._passed = self._passed, None
-            self._pass(passed)
+        if self._work.known_time is not None:
+            counted, self._counted = self._counted, []
+            for one in counted:
+                self._count(*one)
+            if self._passed is not None:
+                passed, self._passed = self._passed, None
+                self._pass(passed)
         return self._taken()
 
     def _put(self, rows: Any) -> None:
@@ -240,6 +246,51 @@ class Live(NotCopied):
             known = self._work.known_time
             if known is not None and time_stamp > known:
                 self._work.pass_time(time_stamp)
+
+    @_locked
+    def complete(self, start: Any, end: Any, count: int) -> Answers:
+        """Declare how many rows have times in an interval, and return what is known now.
+
+        Exactly `count` rows, of all keys, have times from `start` on that are below `end`, whether
+        they have come or not; rows that were taken back do not count. Once they are there, and so
+        is all that comes before `start`, time has passed up to `end`, and what is decided below it
+        is final. Before the first row, this waits for that row.
+
+        A call that is so late that rows from `start` on may be forgotten, and others came before
+        them, changes nothing, and counts as a row that comes too late.
+
+        Args:
+            start: a time as rows have it, or a time-stamp; None for the beginning.
+            end: likewise, without None.
+            count: how many rows there are.
+
+        Raises:
+            RunError: late rows are not remembered, or each key has its own time.
+            MtlmonError: these are no times, or the interval is empty, or there are more rows
+                already. A row that comes later, and is one too many, is an error of `feed`.
+        """
+        self._require_open()
+        if self._spec.times.lateness is None:
+            raise RunError("complete needs lateness=, so that late rows are remembered")
+        if self._spec.times.clock == "key":
+            with advised(self._spec):
+                raise RunError(refused("clock, complete", given="--complete"))
+        if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count < 1 << 63:
+            raise MtlmonError(f"{count!r} is no number of rows: it is an integer from 0 on")
+        if self._work.known_time is None:
+            self._counted.append((start, end, count))
+        else:
+            self._count(start, end, count)
+        return self._taken()
+
+    def _count(self, start: Any, end: Any, count: int) -> None:
+        first = 0 if start is None else self._time_stamp(start)
+        last = self._time_stamp(end)
+        if first >= last:
+            raise MtlmonError(f"the interval from {first} to below {last} is empty")
+        with self._ending():
+            assert isinstance(self._work, LateWork)
+            self._work.count_events(first, last, count)
 
     def _time_stamp(self, time: Any) -> int:
         times = self._work.times
@@ -395,13 +446,14 @@ class Live(NotCopied):
             while self._work.settle():
                 pass
             self._take()
-            head = {"passed": self._passed}
+            head = {"passed": self._passed, "counted": self._counted}
             try:
                 text = json.dumps(head).encode()
             except TypeError:
+                given = [self._passed, *self._counted]
                 raise RunError(
-                    f"{self._passed!r} has been passed before the first row: no snapshot is known "
-                    "before a row"
+                    f"{next(one for one in given if one)!r} was given before the first row: no "
+                    "snapshot is known before a row"
                 ) from None
             source = self._source
             rows = b"" if source is None else source.given_state()
@@ -451,7 +503,8 @@ class Live(NotCopied):
         if len(parts) != _PARTS:
             raise damaged()
         text, rows, state, moment, late = parts
-        self._passed = json.loads(text)["passed"]
+        head = json.loads(text)
+        self._passed, self._counted = head["passed"], list(map(tuple, head["counted"]))
         # what has been read is not read again, to be known again
         past = _PastPart()
         work.part_checked = work.rows_read = past
@@ -496,6 +549,10 @@ class Live(NotCopied):
     async def apass_time(self, time: Any) -> Answers:
         """Do the same as `pass_time` without blocking the event loop."""
         return await self._in_thread(self.pass_time, time)
+
+    async def acomplete(self, start: Any, end: Any, count: int) -> Answers:
+        """Do the same as `complete` without blocking the event loop."""
+        return await self._in_thread(self.complete, start, end, count)
 
     async def aend(self) -> Answers:
         """Do the same as `end` without blocking the event loop."""

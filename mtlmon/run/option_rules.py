@@ -140,6 +140,11 @@ def settled_lateness(refuse: Refuse, options: RunSpec) -> Times:
         refuse(
             f"{given} is about corrections of rows: say how late they may be, as in --lateness 5m"
         )
+    if options.log.complete is not None:
+        if options.log.op is None:
+            refuse("--complete is about rows that count others: say what rows do with --op COLUMN")
+        if times.clock == "key":
+            refuse(refused("clock, complete", given="--complete"))
     if times.consistency is None:
         return times
     if times.lateness is None:
@@ -229,6 +234,7 @@ def check_text_options(options: RunSpec) -> None:
         "--event-separator": options.log.event_separator,
         "--op": options.log.op,
         "--id": options.log.id,
+        "--complete": options.log.complete,
         "--key": options.log.key_columns,
         "--advance-every": options.times.advance_every,
         "--time-points stamp": options.log.time_points == "stamp",

@@ -71,6 +71,14 @@ def column_names(text: str) -> list[str]:
     return names
 
 
+def start_and_count(text: str) -> tuple[str | None, str]:
+    """Parse the argument of --complete."""
+    names = column_names(text)
+    if len(names) > 2 or len(names) > len({*names}):
+        raise OptionValueError(f"'{text}' is not one column or two: COUNT or START,COUNT")
+    return None if len(names) == 1 else names[0], names[-1]
+
+
 def null_values(text: str) -> list[str]:
     """Parse the argument of --null-values."""
     return text.split(",")

@@ -577,6 +577,7 @@ def open_table_source(
             in_any_order=order.in_any_order,
             operation=order.operation,
             id=order.id,
+            complete=order.complete,
             clock=order.clock,
             counting=order.counting,
             option_names=options.option_names,

@@ -161,7 +161,8 @@ def query(
             in `messages` how the relation is evaluated; `sort_memory`, how many bytes sorting
             uses, approximately, before it writes to disk; and those with which the relation is
             evaluated while the log is read: `follow`, `wait`, `late`, `lateness`, `consistency`,
-            `arrival`, `op`, `id`, `new_end`, `idle`, `checkpoint`, `checkpoint_every`, `resume`.
+            `arrival`, `op`, `id`, `complete`, `new_end`, `idle`, `checkpoint`, `checkpoint_every`,
+            `resume`.
 
     Returns:
         The records in order: `start` and `end`, integers in the unit of the time-stamps, where a

@@ -107,6 +107,7 @@ class Log(Frozen):
     time_points: Literal["row", "stamp"] = "row"
     op: str | None = None
     id: str | None = None
+    complete: tuple[str | None, str] | None = None
     new_end: str | None = None
     signature: str | None = None
     nonewlastts: bool = False

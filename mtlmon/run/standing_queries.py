@@ -26,7 +26,14 @@ from mtlmon.relations.standing import Revisions, StandingQuery
 from mtlmon.run.endings import note_skipped
 from mtlmon.run.failure import RunError
 from mtlmon.run.files import verdicts_of
-from mtlmon.run.late_rows import LateFile, corrected_order, late_file, note_refused, table_order
+from mtlmon.run.late_rows import (
+    LateFile,
+    corrected_order,
+    late_file,
+    note_incomplete,
+    note_refused,
+    table_order,
+)
 from mtlmon.run.late_work import bounds_of
 from mtlmon.run.policies import make_pump, open_table_source, statuses
 from mtlmon.run.policy_work import EventWork
@@ -320,6 +327,7 @@ class QueryWork(EventWork):
             inputs = inputs.select(self.query.columns)
             # a column without values has got a type
             self.query.read(inputs)
+        first = arrived.position
         refused, found = arrived.push(stamps[places], inputs, corrections)
         refused = places[refused]
         if self.chains is not None:
@@ -331,6 +339,8 @@ class QueryWork(EventWork):
                 refused, f"it is more than the lateness, {lateness}, below the largest one so far"
             )
         self.take(found)
+        for number, reason in arrived.take_rejected():
+            self.source.reject(int(places[number - first]), reason)
 
     def admission(self, bounds: Bounds | None = None) -> ArrivedRows:
         """What admits rows, once the unit of the log is known; `bounds` are those of a snapshot."""
@@ -396,7 +406,8 @@ class QueryWork(EventWork):
         """No row is below this time; None before the first one."""
         if self.source.clock is None:
             return None
-        return max(self.source.clock, self.source.passed, self.passed_before, self.passed)
+        closed = 0 if self.arrived is None else self.arrived.closed_below
+        return max(self.source.clock, self.source.passed, self.passed_before, self.passed, closed)
 
     def pass_time(self, time_stamp: int) -> None:
         """Declare that no later row is below a time, which is above the known one."""
@@ -431,6 +442,7 @@ class QueryWork(EventWork):
         note_refused(self.refused, source.row_name, self.options)
         if self.arrived is not None and self.arrived.unmatched:
             host.note(f"{plural(self.arrived.unmatched, 'retraction')} found no row")
+        note_incomplete(0 if self.arrived is None else self.arrived.incomplete, self.options)
         if self.chains is not None and self.chains.broken:
             host.note(f"{plural(self.chains.broken, 'retraction')} moved no end")
 
@@ -464,6 +476,7 @@ class QueryWork(EventWork):
             ("with another --wait", str(options.times.wait)),
             ("with another --op", options.log.op),
             ("with another --id", options.log.id),
+            ("with another --complete", list(options.log.complete or ())),
             ("with another --new-end", options.log.new_end),
             (f"with{'out' if options.output.arrival else ''} --arrival", options.output.arrival),
             (f"with{'out' if options.times.late else ''} --late", options.times.late is not None),

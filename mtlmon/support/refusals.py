@@ -113,6 +113,12 @@ REFUSALS: Mapping[str, Refusal] = {
         "each key has a time of its own",
         "leave clock out, and all keys share the time of the log",
     ),
+    "clock, complete": Refusal(
+        "--clock key does not work with {given}",
+        "rows are counted of all keys, which would have times of their own",
+        _ONE_CLOCK,
+        given="--complete",
+    ),
     "clock, next": Refusal(
         "--clock key does not work where rows wait for later values, as in {name}",
         "the rows of one key are no bound for how long those of another wait",

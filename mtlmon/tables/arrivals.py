@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mtlmon.checking.sources import Corrections, Pause
-from mtlmon.history.operations import RETRACT
+from mtlmon.checking.sources import Pause
+from mtlmon.history.operations import COMPLETE, RETRACT
 from mtlmon.tables.late_rows import LateRows
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from mtlmon.errors import TableError
+    from mtlmon.history.operations import Corrections
     from mtlmon.relations.revised import RevisedRelations
     from mtlmon.tables.columns.usable import UsableRows
     from mtlmon.tables.corrections import CorrectionColumns
@@ -78,8 +79,10 @@ class Arrivals:
                 self.corrections = self._columns.read(rows)
             stamps = rows.time_stamps
             if self.corrections is not None and self.corrections.operations is not None:
-                # the time of a retraction is that of its event
-                stamps = np.where(self.corrections.operations == RETRACT, -1, stamps)
+                # the time of a retraction is that of its event, and counts let time pass once all
+                # events have come
+                has_none = np.isin(self.corrections.operations, (RETRACT, COMPLETE))
+                stamps = np.where(has_none, -1, stamps)
             for count in self._counts(stamps):
                 known = self.corrections
                 piece = rows if count == len(rows.time_stamps) else rows.taken(count)
@@ -87,14 +90,14 @@ class Arrivals:
                 if len(own) and (latest := int(own.max())) >= 0:
                     self.clock = max(self.clock or 0, latest)
                 if known is not None:
-                    self.corrections = _first(known, count)
+                    self.corrections = known.between(0, count)
                 if self.relations is not None:
                     self.relations.read(piece.batch)
                 self._last = piece
                 self._count_steps_back(piece)
                 yield piece
                 if known is not None:
-                    self.corrections = _behind(known, count)
+                    self.corrections = known.between(count, None)
 
     def _counts(self, stamps: NDArray[np.int64]) -> list[int]:
         """How many rows each piece of a batch has."""
@@ -136,7 +139,7 @@ class Arrivals:
     def drop(self, count: int) -> None:
         """Leave out what the first of the rows do that were yielded last: they are skipped."""
         if self.corrections is not None:
-            self.corrections = _behind(self.corrections, count)
+            self.corrections = self.corrections.between(count, None)
 
     def refuse(self, places: NDArray[np.int64], reason: str) -> None:
         """Refuse some of the rows that were yielded last.
@@ -148,22 +151,13 @@ class Arrivals:
         assert self._last is not None
         self.late.add(self._last, places, reason)
 
+    def error(self, place: int, reason: str) -> TableError:
+        """Return the error of one of the rows that were yielded last; `reason` follows its time."""
+        rows = self._last
+        assert rows is not None
+        message = f"the row of time-stamp {rows.time_stamps[place]} {reason}"
+        return rows.block.error(rows.place(place), message)
+
     def pass_time(self, time_stamp: int) -> Iterator[UsableRows]:
         """Yield nothing: no rows wait for this time."""
         return iter(())
-
-
-def _first(rows: Corrections, count: int) -> Corrections:
-    """What the first rows do."""
-    operations, ids = rows
-    return Corrections(
-        None if operations is None else operations[:count], None if ids is None else ids[:count]
-    )
-
-
-def _behind(rows: Corrections, count: int) -> Corrections:
-    """What the rows behind the first ones do."""
-    operations, ids = rows
-    return Corrections(
-        None if operations is None else operations[count:], None if ids is None else ids[count:]
-    )

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from mtlmon.arrays.native import EventColumns
-    from mtlmon.checking.sources import Corrections, Origins
+    from mtlmon.checking.sources import Origins
+    from mtlmon.history.operations import Corrections
     from mtlmon.policy.definitions import Clock
     from mtlmon.policy.predicates.time_points import When
     from mtlmon.streams.atoms import Values

@@ -335,6 +335,19 @@ class TableEvents(BatchReader[EventBatch], NotCopied):
         assert isinstance(self._order, Arrivals)
         self._order.refuse(places, reason)
 
+    def reject(self, place: int, reason: str) -> None:
+        """Skip a row that contradicts others, of tables whose rows come in any order.
+
+        Args:
+            place: the index of the row in the batch read last.
+            reason: what is wrong with it.
+
+        Raises:
+            TableError: rows that cannot be used are not skipped.
+        """
+        assert isinstance(self._order, Arrivals)
+        self._check.refuse(BadRow(self._order.error(place, reason)))
+
     @property
     def late_header(self) -> bytes:
         """The header of CSV that was written last before rows that come too late."""

@@ -82,6 +82,7 @@ def open_tables(
     in_any_order: bool = False,
     operation: str | None = None,
     id: str | None = None,
+    complete: tuple[str | None, str] | None = None,
     clock: Literal["all", "key"] = "all",
     counting: NDArray[np.bool_] | None = None,
     given_relations: GivenRelations | None = None,
@@ -170,6 +171,9 @@ def open_tables(
         operation: with `in_any_order`, the column that says what rows do, as for `History.push`;
             null means "insert".
         id: with `in_any_order`, the column of the ids of events, integers or texts.
+        complete: with `operation`, the columns of rows with the operation "complete": a time, and
+            how many events there are from it on that are below the row's time. None instead of the
+            first one stands for the beginning, and so does null.
         clock: with `in_any_order`, whether time passes for "all" keys, or for each "key".
         counting: with `wait`, for each usable row as it comes, whether it counts; those behind
             these do not. `operation`, `id` and `clock` are those of the log then.
@@ -215,6 +219,7 @@ def open_tables(
             "in_any_order": {
                 "operation": not has_corrections and operation is not None,
                 "id": not has_corrections and id is not None,
+                "complete": not has_corrections and complete is not None,
                 "clock": not has_corrections and clock != "all",
                 "computed": not in_any_order and has_computed,
             },
@@ -346,7 +351,9 @@ def open_tables(
         environment = environment._replace(relations=looked_up.by_name)
     booleans = () if event is not None else of_log
     hints = None if policies is None else meant_equivalences(policies)
-    corrections = CorrectionColumns(operation, id, clock)
+    corrections = CorrectionColumns(
+        operation, id, clock, complete, times=times, options=option_names
+    )
     selection = Selection(
         time,
         event,

@@ -1,4 +1,4 @@
-"""Random logs whose rows come late, are taken back or only let time pass, and what they come to."""
+"""Random logs whose rows come late, are taken back, let time pass or are counted: their meaning."""
 
 from __future__ import annotations
 
@@ -8,11 +8,16 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-HEADER = "ts,k,p,q,v,op,id\n"
+HEADER = "ts,k,p,q,v,op,id,since,n\n"
+PLAIN_HEADER = "ts,k,p,q,v\n"
 
 
 class Row(NamedTuple):
-    """One row of a log; `id` is the number of the row that it takes back or replaces."""
+    """One row of a log.
+
+    `id` is the number of the row that it takes back or replaces. A row that counts others says that
+    there are `v` of them from `id` on that are below `ts`.
+    """
 
     ts: int
     key: str
@@ -25,10 +30,12 @@ class Row(NamedTuple):
     @property
     def cells(self) -> str:
         """The row of a table with operations."""
+        if self.op == "complete":
+            return f"{self.ts},,,,,complete,,{self.id},{self.v}\n"
         if self.op != "+":
             name = f"i{self.id}" if self.op == "-" else ""
-            return f"{self.ts},,,,,{self.op},{name}\n"
-        return f"{self.plain.rstrip()},+,i{self.id}\n"
+            return f"{self.ts},,,,,{self.op},{name},,\n"
+        return f"{self.plain.rstrip()},+,i{self.id},,\n"
 
     @property
     def plain(self) -> str:
@@ -52,7 +59,10 @@ class History(NamedTuple):
         names: the offsets of all rows that came in time, in the traces with and without keys.
         refused: the numbers of the rows that came too late.
         now: the largest time so far, also of rows that were taken back.
-        passed: the largest time of the rows that only let time pass; -1 if there are none.
+        passed: the largest time to which rows have let time pass, or counts that are reached; -1
+            if there is none.
+        rejected: the numbers of the rows that contradict counts.
+        incomplete: how many counts are not reached.
     """
 
     rows: dict[int, Row]
@@ -60,6 +70,8 @@ class History(NamedTuple):
     refused: list[int]
     now: int
     passed: int
+    rejected: list[int]
+    incomplete: int
 
 
 def rows_of(source: random.Random, lateness: int, *, corrects: bool) -> list[Row]:
@@ -95,6 +107,21 @@ def rows_of(source: random.Random, lateness: int, *, corrects: bool) -> list[Row
     return rows
 
 
+def with_counts(source: random.Random, rows: Sequence[Row], lateness: int) -> list[Row]:
+    """Add rows that count others, most often right; none contradicts others, nor the other way."""
+    found, start = [*rows], source.choice([0, 0, source.randrange(60)])
+    for _ in range(source.randrange(1, 6)):
+        end = start + source.choice([1, 2, 3, 5, 8, 20])
+        kept = history_of(found, lateness).rows.values()
+        number = sum(start <= row.ts < end for row in kept) + source.choice([0, 0, 0, 0, 1])
+        more = [*found]
+        row = Row(end, "", False, False, number, "complete", start)
+        more.insert(source.randrange(len(more) + 1), row)
+        if not history_of(more, lateness).rejected:
+            found, start = more, end
+    return found
+
+
 def _ending(
     source: random.Random, rows: Sequence[Row], alive: dict[int, Row], lateness: int
 ) -> list[Row]:
@@ -122,9 +149,41 @@ def history_of(rows: Sequence[Row], lateness: int, *, by_key: bool = False) -> H
     names: dict[tuple[str | None, int], int] = {}
     counts: Counter[tuple[str | None, int]] = Counter()
     refused: list[int] = []
+    rejected: list[int] = []
+    intervals: list[Row] = []
     now = passed = -1
+    closed = incomplete = 0
+
+    def count_of(interval: Row, but: int | None = None) -> int:
+        others = (rows[number] for name, number in alive.items() if name != but)
+        return sum(interval.id <= one.ts < interval.ts for one in others)
+
     for number, row in enumerate(rows):
+        # what has come before this row may be all that was counted
+        bound = max(closed, now - lateness)
+        while reached := [c for c in intervals if c.id <= bound < c.ts and count_of(c) == c.v]:
+            bound = closed = max(c.ts for c in reached)
+            now, passed = max(now, closed), max(passed, closed)
+        over = [c for c in intervals if c.ts <= bound]
+        incomplete += sum(count_of(c) < c.v for c in over)
+        intervals = [one for one in intervals if one not in over]
+        if row.op == "complete":
+            first = min((rows[one].ts for _, one in names), default=row.id)
+            if row.ts > bound > row.id > first:
+                refused.append(number)
+            elif row.ts > bound and count_of(row) > row.v:
+                rejected.append(number)
+            elif row.ts > bound:
+                intervals.append(row)
+            continue
         if row.op == "-":
+            if row.id not in alive or now - rows[alive[row.id]].ts > 2 * lateness:
+                # its row came too late, or its id is known no longer
+                rejected.append(number)
+                continue
+            if rows[alive[row.id]].ts < closed:
+                refused.append(number)
+                continue
             del alive[row.id]
             continue
         now = max(now, row.ts)
@@ -135,15 +194,29 @@ def history_of(rows: Sequence[Row], lateness: int, *, by_key: bool = False) -> H
         if (latest[row.key] if by_key else now) - row.ts > lateness:
             refused.append(number)
             continue
+        if row.id in alive and rows[alive[row.id]].ts < closed:
+            refused.append(number)
+            continue
         if row.id in alive and rows[alive[row.id]] == row:
+            continue
+        full = [c for c in intervals if c.id <= row.ts < c.ts and count_of(c, row.id) >= c.v]
+        if row.ts < closed or full:
+            rejected.append(number)
             continue
         alive[row.id] = number
         for key in (row.key, None):
             # the next free offset of its time-stamp, whatever was taken back
             names[key, number] = counts[key, row.ts]
             counts[key, row.ts] += 1
+    for interval in intervals:
+        # nothing comes any more
+        if count_of(interval) == interval.v:
+            now, passed = max(now, interval.ts), max(passed, interval.ts)
+        else:
+            incomplete += 1
     order = sorted(alive.values(), key=lambda number: (rows[number].ts, number))
-    return History({number: rows[number] for number in order}, names, refused, now, passed)
+    kept = {number: rows[number] for number in order}
+    return History(kept, names, refused, now, passed, rejected, incomplete)
 
 
 def unnumbered(lines: Sequence[str]) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -18,22 +17,13 @@ from tests.history.comparing import (
     SPACING,
     Batches,
     arrivals,
-    as_read,
     compare,
     push,
+    with_counts,
 )
-from tests.reference.history import Arrival, monitored, states_of
 from tests.traces import MODES, EndTime, Mode
 
 IDS = ("i", "j", "k")
-
-
-class Counted(NamedTuple):
-    """So many events lie in an interval."""
-
-    start: int
-    end: int
-    events: int
 
 
 @settings(max_examples=150)
@@ -361,8 +351,8 @@ def test_intervals_without_lateness_and_snapshots() -> None:
     other = History("EVENTUALLY[0,2] p", lateness=None)
     other.restore(snapshot)
     for each in (history, other):
-        assert list(each.push([4, 8], [0, 0])) == ["!6:0"] * 0 + ["4:0 false", "!@6"]
-        assert each.final_below() == 6
+        assert list(each.push([4, 8], [0, 0])) == ["4:0 false", "6:0 false", "!@7"]
+        assert each.final_below() == 7
 
 
 def test_an_interval_that_never_fills() -> None:
@@ -380,41 +370,44 @@ def test_an_interval_that_never_fills() -> None:
         keyed.complete(0, 3, 1)
 
 
-@settings(max_examples=60)
-@given(FORMULAS, arrivals(ids=IDS), st.integers(0, 12), st.integers(1, 12), SPACING, st.data())
-def test_what_is_final_by_counts_stays(
-    formula: Formula, batches: Batches, start: int, length: int, spacing: int, data: st.DataObject
+@settings(max_examples=150)
+@given(
+    FORMULAS,
+    st.sampled_from(MODES),
+    with_counts(arrivals(ids=IDS, advances=True)),
+    LATENESS,
+    SPACING,
+    st.sampled_from([None, 3, 40, "last", "inf"]),
+    st.integers(0, 8),
+)
+def test_counts(
+    formula: Formula,
+    mode: Mode,
+    batches: Batches,
+    lateness: int | None,
+    spacing: int,
+    end_time: EndTime,
+    interrupt: int,
 ) -> None:
-    """A history that knows counts says the same, and never contradicts itself."""
-    history = History(formula, lateness=None, _spacing=spacing)
-    rows = [arrival for batch in as_read(batches, history.atoms) for arrival in batch]
-    [state] = states_of([rows], None, monitored(formula))
-    times = [point[0] for _, point in state.verdicts]
-    steps: list[Arrival | Counted] = [*rows]
-    for counted in (
-        Counted(0, start, sum(time < start for time in times)),
-        Counted(start, start + length, sum(start <= time < start + length for time in times)),
-    ):
-        if counted.start < counted.end:
-            steps.insert(data.draw(st.integers(0, len(rows))), counted)
-    bound = 0
-    for step in steps:
-        try:
-            if isinstance(step, Counted):
-                changes = history.complete(*step)
-            else:
-                changes = push(history, [step], False)
-        except EventError:
-            # More for the moment, until one is retracted: the count has come too early.
-            return
-        assert all(time >= bound for time in changes.records["time_stamp"].tolist())
-        bound = changes.final_below or bound
-        if changes.refused.tolist():
-            return
-    known = {(v.time_stamp, v.offset): str(v) for v in history.latest()}
-    for (_, point), verdict in state.verdicts.items():
-        if point[0] >= bound:
-            assert known.get(point) == (None if verdict is None else str(verdict))
+    compare(
+        formula,
+        batches,
+        lateness,
+        mode,
+        end_time=end_time,
+        spacing=spacing,
+        interrupt=interrupt,
+    )
+
+
+@settings(max_examples=80)
+@given(
+    FORMULAS,
+    with_counts(arrivals(keys=("a", "b"), advances=True, equality=True)),
+    LATENESS,
+)
+def test_counts_with_keys(formula: Formula, batches: Batches, lateness: int | None) -> None:
+    compare(formula, batches, lateness, is_keyed=True)
 
 
 @pytest.mark.parametrize("order", ["up", "down", "any"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.doors import LeadingHistory, operation_codes
+from tests.doors import Corrections, LeadingHistory, operation_codes
 
 
 def told(
@@ -15,8 +15,7 @@ def told(
         np.array([row[1] for row in rows], np.int64),
         [""] * len(rows),
         None,
-        [row[2] for row in rows],
-        operation_codes([row[0] for row in rows], len(rows)),
+        Corrections(operation_codes([row[0] for row in rows], len(rows)), [row[2] for row in rows]),
     )
     ((placements, passed),) = found
     assert passed is None

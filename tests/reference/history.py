@@ -22,6 +22,15 @@ Written for obviousness, not for speed. The rules:
    that were retracted; advances are steps between them, also those to a time that an event had come
    to before: it may be retracted, and an advance is not. The state after a batch is what an ordered
    run says of this history, under the names of the events.
+6. A *count* says that exactly so many admitted events, without retracted ones, lie in an interval.
+   Events below a bound are known: below the largest time-stamp less M, as none is admitted there.
+   If a count starts at or below the bound, and the events are there, all below its end are known:
+   no event comes or goes there, and time passes to the end at once, as an advance lets it. That may
+   be the start of another count. A count is late if its start is below the bound, and behind the
+   first admitted event; it has nothing to say if its end is below the bound, so it is dropped once
+   the bound has come to its end. What contradicts a count is left out: an event that is one too
+   many, or comes below what is known by counts, and a count of fewer events than are there. At the
+   end of the log, nothing more comes, so time passes to the ends of all counts that are reached.
 """
 
 from __future__ import annotations
@@ -68,7 +77,17 @@ class EqualRetraction(NamedTuple):
     key: str = ""
 
 
+class Count(NamedTuple):
+    """Exactly so many events lie in an interval, from the start on and below the end."""
+
+    start: int
+    end: int
+    events: int
+
+
 Arrival = Insert | Retraction | EqualRetraction | Advance
+
+AnyArrival = Arrival | Count
 
 Clock = Literal["all", "key"]
 
@@ -93,6 +112,8 @@ class State(NamedTuple):
         unmatched: the number of retractions that waited for their event in vain. At the end of the
             log, none waits any more.
         duplicates: the number of inserts that were passed over.
+        rejected: the numbers of the arrivals that contradict counts, from 0.
+        incomplete: the number of counts that were dropped before they were reached.
         final_below: for each key, and under "" for every key, the largest bound below which no
             event or retraction that would still be admitted changes anything.
     """
@@ -103,6 +124,8 @@ class State(NamedTuple):
     unmatched: int
     duplicates: int
     final_below: Mapping[str, int]
+    rejected: tuple[int, ...] = ()
+    incomplete: int = 0
 
     def value(self, name: Name) -> Truth:
         """The Boolean value of a time-point, equivalences followed."""
@@ -118,7 +141,7 @@ class _Admitted(NamedTuple):
 
 
 def state_after(
-    arrivals: Sequence[Arrival],
+    arrivals: Sequence[AnyArrival],
     lateness: int | None,
     judge: Judge,
     clock: Clock = "all",
@@ -142,9 +165,25 @@ def state_after(
     waiting_rows: list[tuple[Insert, int]] = []
     removed: set[int] = set()
     refused: list[int] = []
-    unmatched = duplicates = 0
+    rejected: list[int] = []
+    counts: list[Count] = []
+    unmatched = duplicates = closed = incomplete = 0
+    # what has arrived, and how far counts have let time pass
+    so_far: list[AnyArrival] = []
+
+    def found_in(count: Count) -> int:
+        return sum(
+            count.start <= e.insert.time_stamp < count.end
+            for e in admitted
+            if e.place not in removed
+        )
+
+    def admits_from() -> int:
+        late = 0 if lateness is None else _now(so_far, None) - lateness
+        return max(closed, late)
+
     for place, arrival in enumerate(arrivals):
-        so_far = arrivals[: place + 1]
+        so_far.append(arrival)
         for name, event in list(present.items()):
             if lateness is not None and _is_late(event.insert, so_far, 2 * lateness, clock):
                 del present[name]
@@ -152,14 +191,16 @@ def state_after(
             meant = present.get(arrival.id)
             if meant is None:
                 waiting[arrival.id] = (place, _now(so_far, None))
-            elif _is_late(meant.insert, so_far, lateness, clock):
+            elif (
+                _is_late(meant.insert, so_far, lateness, clock) or meant.insert.time_stamp < closed
+            ):
                 refused.append(place)
             else:
                 removed.add(present.pop(arrival.id).place)
         if isinstance(arrival, EqualRetraction):
             wanted = Insert(*arrival)
             equal = [e.place for e in admitted if e.insert == wanted and e.place not in removed]
-            if _is_late(wanted, so_far, lateness, clock):
+            if _is_late(wanted, so_far, lateness, clock) or wanted.time_stamp < closed:
                 refused.append(place)
             elif equal:
                 removed.add(equal[-1])
@@ -173,20 +214,50 @@ def state_after(
             if lateness is not None and _now(so_far, None) - row[1] > lateness:
                 waiting_rows.remove(row)
                 unmatched += 1
+        if isinstance(arrival, Count) and arrival.end > admits_from():
+            first = min((e.insert.time_stamp for e in admitted), default=arrival.start)
+            if first < arrival.start < admits_from():
+                refused.append(place)
+            elif found_in(arrival) > arrival.events:
+                rejected.append(place)
+            else:
+                counts.append(arrival)
         if not isinstance(arrival, Insert):
+            closed, incomplete = _closed(counts, found_in, admits_from, closed, incomplete, so_far)
             continue
         if _is_late(arrival, so_far, lateness, clock):
             refused.append(place)
             continue
         known = None if arrival.id is None else present.get(arrival.id)
+        if known is not None and (
+            _is_late(known.insert, so_far, lateness, clock) or known.insert.time_stamp < closed
+        ):
+            refused.append(place)
+            continue
         if known is not None and known.insert == arrival:
             duplicates += 1
             continue
-        if known is not None:
-            if _is_late(known.insert, so_far, lateness, clock):
-                refused.append(place)
-                continue
-            removed.add(known.place)
+        is_awaited = (
+            arrival.id in waiting
+            if arrival.id is not None
+            else any(row[0] == arrival for row in waiting_rows)
+        )
+        former = set() if known is None else {known.place}
+        full = [
+            count
+            for count in counts
+            if count.start <= arrival.time_stamp < count.end
+            and sum(
+                count.start <= e.insert.time_stamp < count.end
+                for e in admitted
+                if e.place not in removed | former
+            )
+            >= count.events
+        ]
+        if arrival.time_stamp < closed or (full and not is_awaited):
+            rejected.append(place)
+            continue
+        removed |= former
         offset = sum(
             (e.insert.time_stamp, e.insert.key) == (arrival.time_stamp, arrival.key)
             for e in admitted
@@ -204,12 +275,16 @@ def state_after(
                     waiting_rows.remove(row)
                     removed.add(place)
                     break
+        closed, incomplete = _closed(counts, found_in, admits_from, closed, incomplete, so_far)
+    if end_time is not None:
+        incomplete += sum(found_in(count) < count.events for count in counts)
+        so_far += [Advance(c.end) for c in counts if found_in(c) == c.events]
     keys = sorted({event.insert.key for event in admitted})
     verdicts: dict[Name, Verdict | None] = {}
-    end = _now(arrivals, None) if end_time == "last" and arrivals else end_time
+    end = _now(so_far, None) if end_time == "last" and so_far else end_time
     for key in keys:
         mine = [e for e in admitted if e.insert.key == key and e.place not in removed]
-        verdicts |= _judged(key, mine, _advances(arrivals), judge, end)
+        verdicts |= _judged(key, mine, _advances(so_far), judge, end)
     if end_time is not None:
         unmatched += len(waiting) + len(waiting_rows)
     return State(
@@ -218,12 +293,33 @@ def state_after(
         tuple(refused),
         unmatched,
         duplicates,
-        _final_below(arrivals, admitted, removed, lateness, judge, clock, end_time, equality),
+        _final_below(so_far, admitted, removed, lateness, judge, clock, end_time, equality, closed),
+        tuple(rejected),
+        incomplete,
     )
 
 
+def _closed(
+    counts: list[Count],
+    found_in: Callable[[Count], int],
+    admits_from: Callable[[], int],
+    closed: int,
+    incomplete: int,
+    so_far: list[AnyArrival],
+) -> tuple[int, int]:
+    """How far counts are reached, and how many never will be; they are removed."""
+    bound = admits_from()
+    while reached := [c for c in counts if c.start <= bound < c.end and found_in(c) == c.events]:
+        bound = closed = max(count.end for count in reached)
+        so_far.append(Advance(bound))
+    for count in [count for count in counts if count.end <= bound]:
+        counts.remove(count)
+        incomplete += found_in(count) < count.events
+    return closed, incomplete
+
+
 def states_of(
-    batches: Sequence[Sequence[Arrival]],
+    batches: Sequence[Sequence[AnyArrival]],
     lateness: int | None,
     judge: Judge,
     clock: Clock = "all",
@@ -242,7 +338,7 @@ def states_of(
     return states
 
 
-def _now(arrivals: Iterable[Arrival], key: str | None) -> int:
+def _now(arrivals: Iterable[AnyArrival], key: str | None) -> int:
     """The largest time-stamp of these, or of these with a key."""
     return max(
         (
@@ -255,12 +351,14 @@ def _now(arrivals: Iterable[Arrival], key: str | None) -> int:
     )
 
 
-def _is_late(insert: Insert, so_far: Sequence[Arrival], lateness: int | None, clock: Clock) -> bool:
+def _is_late(
+    insert: Insert, so_far: Sequence[AnyArrival], lateness: int | None, clock: Clock
+) -> bool:
     now = _now(so_far, insert.key if clock == "key" else None)
     return lateness is not None and now - insert.time_stamp > lateness
 
 
-def _advances(arrivals: Sequence[Arrival]) -> list[tuple[int, Advance]]:
+def _advances(arrivals: Sequence[AnyArrival]) -> list[tuple[int, Advance]]:
     """The advances that let more time pass than those before them, with their places."""
     found: list[tuple[int, Advance]] = []
     for place, arrival in enumerate(arrivals):
@@ -270,7 +368,7 @@ def _advances(arrivals: Sequence[Arrival]) -> list[tuple[int, Advance]]:
 
 
 def _final_below(
-    arrivals: Sequence[Arrival],
+    arrivals: Sequence[AnyArrival],
     admitted: Sequence[_Admitted],
     removed: set[int],
     lateness: int | None,
@@ -278,6 +376,7 @@ def _final_below(
     clock: Clock,
     end_time: EndTime,
     equality: bool,
+    closed: int,
 ) -> dict[str, int]:
     """The bounds below which nothing changes any more.
 
@@ -291,7 +390,7 @@ def _final_below(
     bounds = {}
     for key in keys:
         now = _now(arrivals, key if clock == "key" else None)
-        admits_from = 0 if lateness is None else max(0, now - lateness)
+        admits_from = max(closed, 0 if lateness is None else now - lateness)
         mine = [e for e in admitted if e.insert.key == key and e.place not in removed]
         old = [e for e in mine if e.insert.time_stamp < admits_from]
         staying = [e.insert for e in mine if e in old or not (e.insert.id or equality)]

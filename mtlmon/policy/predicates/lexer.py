@@ -57,7 +57,7 @@ _ROW = re.compile(rf"\.(?:{_NAME}|(?=`))")
 _COLON = re.compile(r"\s*:")
 _CALL = re.compile(r"\s*\(")
 _GLUED = re.compile(r"[\w.]+")
-# Behind one of these, a name or number goes on with no more; behind a blank, a parenthesis may come.
+# A name or number goes on with none of these; behind a blank, a parenthesis may come.
 _ENDS = frozenset(" \n)<>=!,+*/%[]:-")
 _QUOTED_PART = re.compile(
     r'[^"\\\x00-\x1f\x7f\ud800-\udfff]+|\\u[0-9a-fA-F]{4}|\\U[0-9a-fA-F]{8}|\\.'

@@ -10,13 +10,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
     from typing import Literal
 
     import numpy as np
     from numpy.typing import NDArray
 
     from mtlmon.history.following import LeadingHistory, Passed, Placements
+    from mtlmon.history.operations import Corrections
     from mtlmon.relational.correcting.chunks import ComputedRows, RevisedPoints
 
 __all__ = ["Admitted", "EventAdmission"]
@@ -56,16 +57,20 @@ class EventAdmission:
         self,
         time_stamps: NDArray[np.int64],
         texts: Iterable[str] | None,
-        ids: Sequence[Hashable] | None,
-        operations: NDArray[np.uint8] | None,
+        corrections: Corrections,
     ) -> tuple[NDArray[np.int64], Admitted]:
         """Take a batch of events, as `LeadingHistory.admit` does."""
-        refused, found = self.leader.admit(time_stamps, texts, None, ids, operations)
+        refused, found = self.leader.admit(time_stamps, texts, None, corrections)
         return refused, Admitted(found)
 
     def let_time_pass(self, time_stamp: int) -> Admitted:
         """Let time pass without an event."""
         return Admitted(self.leader.passed_by(time_stamp))
+
+    def count_events(self, start: int, end: int, count: int) -> tuple[bool, Admitted]:
+        """Take in how many events an interval of time has; return whether that is not too late."""
+        is_taken, found = self.leader.let_count(start, end, count)
+        return is_taken, Admitted(found)
 
     def finish(self, end_time: int | Literal["last", "inf"] | None) -> Admitted:
         """End the log: nothing waits any more."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from mtlmon.errors import MtlmonError, SnapshotError
 from mtlmon.history.following import IS_REMOVED, LeadingHistory, taken_back
+from mtlmon.history.operations import NO_CORRECTIONS
 from mtlmon.policy.predicates.integers import LARGEST
 from mtlmon.relational.cells import from_cell, number_text, restore_texts
 from mtlmon.relational.correcting.admission import EventAdmission
@@ -31,12 +32,13 @@ from mtlmon.relational.running import HOLDS, HOLDS_FOR
 from mtlmon.support.snapshot_parts import damaged, joined_parts, split_parts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Literal, Protocol
 
     from numpy.typing import NDArray
 
     from mtlmon.history.following import Outcome
+    from mtlmon.history.operations import Corrections
     from mtlmon.relational.correcting.admission import Admitted
     from mtlmon.relational.correcting.chunks import Name, Row
     from mtlmon.relational.key_names import Key, KeyNames
@@ -220,16 +222,14 @@ class PointHistory:
 
     def push(
         self,
-        ids: Sequence[Hashable] | None = None,
-        operations: NDArray[np.uint8] | None = None,
+        corrections: Corrections = NO_CORRECTIONS,
         keys: Sequence[Sequence[Key]] | None = None,
         origins: NDArray[np.void] | None = None,
     ) -> NDArray[np.int64]:
         """Take the time-points of `arrivals` in; `changes` says what that changes.
 
         Args:
-            ids: the id of each event, as for `History`.
-            operations: the number of what each row does, or None if all insert.
+            corrections: what each row does.
             keys: the keys of each; only events whose keys are the same can be equal. None if
                 policies have none.
             origins: where each comes from, if `rows` asks.
@@ -242,7 +242,7 @@ class PointHistory:
         """
         stamps = np.frombuffer(self.arrivals.time_stamps(), np.int64)
         texts = None
-        if self._equality or ids is not None or operations is not None:
+        if self._equality or corrections.takes_back:
             texts = self._texts_of_arrivals()
             if keys is not None:
                 texts = [f"{text} {key}" for text, key in zip(texts, keys, strict=True)]
@@ -257,7 +257,7 @@ class PointHistory:
             self._keys += keys
         if origins is not None:
             self._origins = np.concatenate([self._origins, origins])
-        refused, admitted = self._admission.admit(stamps, texts, ids, operations)
+        refused, admitted = self._admission.admit(stamps, texts, corrections)
         self._take(admitted)
         return refused
 
@@ -285,6 +285,12 @@ class PointHistory:
     def pass_time(self, time_stamp: int) -> None:
         """Let time pass without an event."""
         self._take(self._admission.let_time_pass(time_stamp))
+
+    def count_events(self, start: int, end: int, count: int) -> bool:
+        """Take in how many events an interval of time has; return whether that is not too late."""
+        is_taken, admitted = self._admission.count_events(start, end, count)
+        self._take(admitted)
+        return is_taken
 
     def finish(self, end_time: int | Literal["last", "inf"] | None = None) -> None:
         """End the log: nothing waits any more.

@@ -13,7 +13,7 @@ from mtlmon.tables.columns.arrow_text import text_array
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-    from mtlmon.checking.sources import Corrections
+    from mtlmon.history.operations import Corrections
 
 __all__ = ["correction_columns", "digest_columns"]
 
@@ -22,10 +22,12 @@ def correction_columns(corrections: Corrections | None) -> list[Buffer | Texts]:
     """Return the columns of a digest for what rows do, if they do anything but insert events."""
     if corrections is None:
         return []
-    operations, ids = corrections
+    operations, ids, counted = corrections
     columns: list[Buffer | Texts] = []
     if operations is not None:
         columns.append(np.ascontiguousarray(operations).data)
+    if counted is not None:
+        columns.append(np.ascontiguousarray(counted).data)
     if ids is not None:
         columns += digest_columns(pa.array(ids, pa.string()))
     return columns

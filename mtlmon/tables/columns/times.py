@@ -269,6 +269,13 @@ class Times:
         found._zone = self._zone
         return found
 
+    def alike(self) -> Times:
+        """Return a reader for another column of times that are written alike, in any order."""
+        found = Times(self.unit, None, self.resolution, disorder=ANY_ORDER)
+        found._notation, found._is_number = self._notation, self._is_number
+        found._zone = self._zone
+        return found
+
     @property
     def cycles(self) -> tuple[str, int]:
         """The part that times lack, "year" or "day", and how often the next one began."""

@@ -13,6 +13,7 @@ from mtlmon.relational.slicing import plan_slices
 from tests.doors import (
     GONE,
     NEW,
+    Corrections,
     PointHistory,
     RelationalEngine,
     SlicedEngine,
@@ -83,7 +84,9 @@ def push(history: PointHistory, batch: Sequence[Arrival]) -> list[int]:
     codes = np.array([ADVANCED[type(arrival)] for arrival in batch], np.uint8)
     ids = [one.id if isinstance(one, Insert | Retraction) else None for one in batch]
     is_plain = not codes.any()
-    refused = history.push(None if is_plain and not any(ids) else ids, None if is_plain else codes)
+    refused = history.push(
+        Corrections(None if is_plain else codes, None if is_plain and not any(ids) else ids)
+    )
     return [int(place) for place in refused]
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from mtlmon import Formula
 from mtlmon.errors import FormulaError, PolicyError
 from mtlmon.policy import parse_policies
-from tests.doors import atom_numbers, point_rows
+from tests.doors import Corrections, atom_numbers, point_rows
 from tests.reference.history import Arrival, Insert, Retraction
 from tests.relational.correcting.comparing import (
     POLICIES,
@@ -132,7 +132,7 @@ def test_slices_correct_what_one_engine_corrects(
                 known = {name: rows for name, rows in database.items() if name in numbers}
                 history.arrivals.add(time_stamp, point_rows(history.plan, numbers, known))
             codes = np.array([code for *_, code in batch], np.uint8)
-            history.push([name for _, _, name, _ in batch], codes)
+            history.push(Corrections(codes, [name for _, _, name, _ in batch]))
             found.append((history.changes(), history.final_below()))
         assert found[0] == found[1]
     for history in (single, sliced):
