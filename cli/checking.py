@@ -350,7 +350,8 @@ def first_order_block(file: PolicyFile, analysis: Analysis | None, policy: Polic
 
     assert analysis is not None
     (own,) = [one for one in analysis.policies if one.policy is policy]
-    return describe_first_order(own, analysis.lets, file.unit, key_of(policy, file.key or ()))
+    key = key_of(policy, file.key or ())
+    return describe_first_order(own, analysis.lets, file.unit, key, analysis.recursions)
 
 
 def slices_block(

@@ -105,7 +105,6 @@ UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 """The units of bounds, in seconds, which time-stamps count."""
 
 UNSUPPORTED = {
-    "LETPAST": "LETPAST",
     **dict.fromkeys(("|>", "▷", "FORWARD", "MATCHF"), "matching of the future"),
     **dict.fromkeys(("<|", "◁", "BACKWARD", "MATCHP"), "matching of the past"),
 }

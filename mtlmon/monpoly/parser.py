@@ -35,6 +35,7 @@ from mtlmon.support.other_words import AGGREGATES as OTHER_AGGREGATES
 from mtlmon.syntax import operators as ops
 from mtlmon.syntax.formula import FALSE, TRUE, Formula, Span
 from mtlmon.syntax.interval import MAXIMUM_BOUND, Interval
+from mtlmon.syntax.traversal import postorder
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -48,15 +49,17 @@ if TYPE_CHECKING:
 
 
 class Let(NamedTuple):
-    """A formula that LET names.
+    """A formula that LET or LETPAST names.
 
     Attributes:
         parameters: its variables; () if it has none.
-        formula: its definition.
+        formula: its definition; None while that is read.
+        is_past: whether it is one of LETPAST that uses itself, at earlier time-points.
     """
 
     parameters: tuple[str, ...]
-    formula: Formula
+    formula: Formula | None
+    is_past: bool = False
 
 
 class Parsed(NamedTuple):
@@ -64,7 +67,7 @@ class Parsed(NamedTuple):
 
     Attributes:
         formula: the formula.
-        lets: what LET names, in order, by names that are unlike each other and all relations.
+        lets: what LET and LETPAST name, by names that are unlike each other and all relations.
     """
 
     formula: Formula
@@ -237,7 +240,7 @@ class _Parser:
         if kind in grammar.QUANTIFIERS:
             part = yield self.quantified()
             return part
-        if kind == "LET":
+        if kind in {"LET", "LETPAST"}:
             part = yield self.let()
             return part
         if kind in grammar.FUNCTIONS:
@@ -306,14 +309,15 @@ class _Parser:
             takes = "one argument" if count == 1 else f"{count or 'no'} arguments"
             self.fail(token, f"{token.text} has {takes}, not {len(arguments) or 'none'}")
         name = self.scope.get(token.text) or name_in_formulas(token.text)
+        let = self.lets.get(name)
         if token.text == "tpts" and token.text not in self.scope:
             point = predicate(name_in_formulas("tp"), arguments[0], span=span)
             time = predicate(name_in_formulas("ts"), arguments[1], span=span)
             formula = Formula(ops.AND, (point, time), None, None, span)
         elif arguments:
             formula = predicate(name, *arguments, span=span)
-        elif name in self.lets:
-            formula = self.lets[name].formula
+        elif let is not None and let.formula is not None and not let.is_past:
+            formula = let.formula
         else:
             formula = Formula(ops.ATOM, name=name, span=span)
         # a variable that begins with _ is one of the relation alone
@@ -421,38 +425,48 @@ class _Parser:
         return comparison(equality, (operand,), span)
 
     def let(self) -> _Steps:
-        """Parse `LET name(x, ...) = formula IN formula`."""
-        self.take()
-        name = self.expect(NAME, "as in LET q(x) = EXISTS y. p(x, y) IN q(x)")
+        """Parse `LET name(x, ...) = formula IN formula`, or LETPAST, whose formula may use it."""
+        word = self.take().kind
+        name = self.expect(NAME, f"as in {word} q(x) = EXISTS y. p(x, y) IN q(x)")
         arguments: list[Expression] = yield self.arguments()
         self.expect("=")
-        definition: Formula = yield self.formula(grammar.LOOSEST)
-        self.expect("IN", "a LET goes on with IN and the formula that uses it")
         parameters: list[str] = []
-        free = free_in(definition)
         for argument in arguments:
             assert argument.span is not None
             token = Token(NAME, "", argument.span.start)
             if argument.operator is not terms.VARIABLE:
-                self.fail(token, "a parameter of a LET is a variable")
+                self.fail(token, f"a parameter of a {word} is a variable")
             if argument.name in parameters:
                 self.fail(token, f"the parameter {argument.name} is named twice")
-            if argument.name not in free:
-                self.fail(token, f"the parameter {argument.name} is not free in the definition")
             parameters.append(argument.name)
-        for variable in free:
-            if variable not in parameters:
-                hint = f"name it in the parentheses, or write EXISTS {variable}. ..."
-                self.fail(name, f"the variable {variable} is not a parameter of {name.text}", hint)
         unique, number = name.text, 1
         used = {*self.signature, *map(name_in_formulas, (*self.signature, *BUILT_IN)), *self.lets}
         while unique in used:
             number += 1
             unique = f"{name.text}'{number}"
-        self.lets[unique] = Let(tuple(parameters), definition)
-        outer = self.scope
-        self.scope = {**outer, name.text: unique}
+        outer, inner = self.scope, {**self.scope, name.text: unique}
+        let = Let(tuple(parameters), None, word == "LETPAST")
+        if let.is_past:
+            self.scope, self.lets[unique] = inner, let
         try:
+            definition: Formula = yield self.formula(grammar.LOOSEST)
+            self.expect("IN", f"a {word} goes on with IN and the formula that uses it")
+            free = free_in(definition)
+            for argument in arguments:
+                if argument.name not in free:
+                    assert argument.span is not None
+                    token = Token(NAME, "", argument.span.start)
+                    message = f"the parameter {argument.name} is not free in the definition"
+                    self.fail(token, message)
+            for variable in free:
+                if variable not in parameters:
+                    hint = f"name it in the parentheses, or write EXISTS {variable}. ..."
+                    message = f"the variable {variable} is not a parameter of {name.text}"
+                    self.fail(name, message, hint)
+            within = [one.formula for one in self.lets.values() if one.formula is not None]
+            nodes = postorder(definition, *within)
+            is_past = let.is_past and any(node.name == unique for node in nodes)
+            self.scope, self.lets[unique] = inner, Let(let.parameters, definition, is_past)
             part: _Part = yield self.formula(grammar.LOOSEST)
             return part
         finally:

@@ -76,7 +76,8 @@ def read_policy(
     formula = resolve(parsed.formula, types)
     file = PolicyFile(text, source, UNIT)
     for name, let in parsed.lets.items():
-        if let.parameters:
+        if let.parameters or let.is_past:
+            assert let.formula is not None
             file.lets[name] = resolve(let.formula, types)
             file.parameters[name] = let.parameters
     nodes = postorder(formula, *file.lets.values())

@@ -248,10 +248,14 @@ def find_types(parsed: Parsed, text: str, signature: Signature, source: str) -> 
         PolicyError: a variable has two types.
     """
     types = Types(text, source, signature)
+    scopes: dict[str, Scope] = {}
     for name, let in parsed.lets.items():
-        scope = {parameter: types.new() for parameter in let.parameters}
-        types.take(let.formula, scope)
-        types.relations[name] = list(scope.values())
+        scopes[name] = {parameter: types.new() for parameter in let.parameters}
+        # one of LETPAST may use itself
+        types.relations[name] = list(scopes[name].values())
+    for name, let in parsed.lets.items():
+        assert let.formula is not None
+        types.take(let.formula, scopes[name])
     scope = {name: types.new() for name in free_in(parsed.formula)}
     types.take(parsed.formula, scope)
     return types, scope

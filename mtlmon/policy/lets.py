@@ -57,7 +57,11 @@ class Lets:
             while path:
                 name = path[-1]
                 uses = [
-                    use for use in self.reader.written[name].atoms if use in self.reader.written
+                    use
+                    for use in self.reader.written[name].atoms
+                    # a let with parameters may use itself, at earlier time-points
+                    if use in self.reader.written
+                    and not (use == name and name in self.file.parameters)
                 ]
                 missing = next((use for use in uses if use not in done), None)
                 if missing is None or name in done:
@@ -75,7 +79,8 @@ class Lets:
         """The error that lets are declared by each other."""
         place = _place_of(path[0], self.reader.written[path[-1]])
         if len(path) == 1:
-            hint = "a let can use atoms and other lets"
+            hint = "write SINCE, or a stream, which may read what it was: stream NAME: bool = "
+            hint += "... NAME.last(or: false)"
             return self.reader.error(place, f"{path[0]} depends on itself", hint)
         via = ", ".join(path[1:])
         message = f"{path[0]} depends on itself, by way of {via}"

@@ -20,6 +20,7 @@ from mtlmon.relational.normal import normal_form
 from mtlmon.relational.nothing import is_total
 from mtlmon.relational.outside import Outside
 from mtlmon.relational.preparation import readable
+from mtlmon.relational.recursion import recursion_findings, recursive_lets
 from mtlmon.relational.scopes import Finding, future_findings, scope_findings
 from mtlmon.relational.types import Facts
 from mtlmon.relational.typing import find_typed
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from mtlmon.policy.predicates.environment import Relation as LookedUp
     from mtlmon.policy.predicates.kinds import Kind
     from mtlmon.relational.binding import Binding, Definition, Unbound
-    from mtlmon.relational.typing import TypedPolicy
+    from mtlmon.relational.typing import TypedFile, TypedPolicy
 
 _SHOWN = 80
 
@@ -62,6 +63,22 @@ class PolicyAnalysis(NamedTuple):
     binding: Binding
 
 
+class Recursion(NamedTuple):
+    """A let that uses itself, so that its rows are found at each time-point.
+
+    Attributes:
+        parameters: its parameters.
+        formula: its formula.
+        kinds: the kinds of the parameters.
+        binding: how its rows are found.
+    """
+
+    parameters: tuple[str, ...]
+    formula: Formula
+    kinds: tuple[Kind, ...]
+    binding: Binding
+
+
 class Analysis(NamedTuple):
     """What is known of the first-order policies of a file before a log is read.
 
@@ -71,14 +88,21 @@ class Analysis(NamedTuple):
     Attributes:
         policies: those that are valid, in the order of the file.
         relations: the kinds of the arguments of each atom by name.
-        lets: the lets with parameters by name.
+        lets: the other lets with parameters by name, which formulas stand for.
         errors: in the order of their places.
+        recursions: the lets that use themselves, and that policies use, by name.
     """
 
     policies: tuple[PolicyAnalysis, ...]
     relations: dict[str, tuple[Kind, ...]]
     lets: dict[str, Definition]
     errors: tuple[FormulaError, ...]
+    recursions: dict[str, Recursion]
+
+    @property
+    def predicates(self) -> dict[str, tuple[Kind, ...]]:
+        """The kinds of the arguments of all that has rows at time-points."""
+        return self.relations | {name: one.kinds for name, one in self.recursions.items()}
 
 
 def analyse(
@@ -99,22 +123,25 @@ def analyse(
     """
     first_order = [one for one in file.policies if one.is_first_order]
     if not first_order and not file.relations and not file.parameters:
-        return Analysis((), {}, {}, ())
+        return Analysis((), {}, {}, (), {})
     analyser = _Analyser(file)
     for name, parameters in file.parameters.items():
         if name == written_name(name):
             analyser.check_scopes(file.lets[name], parameters, f"let {name}")
+    analyser.check_recursion()
     valid = [policy for policy in first_order if analyser.has_valid_scopes(policy)]
     checked = file.relations if has_all_columns else used_atoms(file)
     typed = find_typed(Facts(file, schema, checked, looked_up), valid)
+    lets = {name: one for name, one in typed.lets.items() if name not in typed.recursive}
+    recursions = analyser.recursions(typed, lets)
     policies = [
-        found for one in typed.policies if (found := analyser.policy(one, typed.lets)) is not None
+        found for one in typed.policies if (found := analyser.policy(one, lets)) is not None
     ]
     # what several policies use has the errors of its place for each of them
     every = [*analyser.errors, *typed.errors]
     errors = list({(one.line, one.column, str(one)): one for one in every}.values())
     errors.sort(key=lambda error: (error.line, error.column))
-    return Analysis(tuple(policies), typed.relations, typed.lets, tuple(errors))
+    return Analysis(tuple(policies), typed.relations, lets, tuple(errors), recursions)
 
 
 def valid_analysis(
@@ -203,26 +230,61 @@ class _Analyser:
         policy = typed.policy
         bindings = BindingAnalysis(lets, typed.mixed)
         body, reported = parts_of(policy, typed.formula)
-        binding = bindings.analyse(body, reported, negated=not policy.is_find)
-        if binding.error is not None:
-            turned = self.from_outside(body, reported, policy, bindings)
-            if turned is None or turned.error is not None:
-                operator = _remembering(turned or binding)
-                finding = self.unbound(binding.error, set(reported), operator)
-                self.report(finding, title_of(policy))
-                return None
-            binding = turned
+        title = title_of(policy)
+        binding = self.binding(body, reported, bindings, title, negated=not policy.is_find)
+        if binding is None:
+            return None
         own = {name: typed.variables[name] for name in reported}
         return PolicyAnalysis(policy, body, reported, own, binding)
+
+    def recursions(self, typed: TypedFile, lets: Mapping[str, Definition]) -> dict[str, Recursion]:
+        """Find how the rows of the lets that use themselves are found, as far as they can be."""
+        mixed = frozenset().union(*(one.mixed for one in typed.policies))
+        bindings = BindingAnalysis(lets, mixed)
+        found: dict[str, Recursion] = {}
+        for name, kinds in typed.recursive.items():
+            parameters, formula = typed.lets[name]
+            title = f"let {written_name(name)}"
+            for finding in future_findings(formula, is_closed=False):
+                self.report(finding, title)
+            binding = self.binding(formula, parameters, bindings, title)
+            if binding is not None:
+                found[name] = Recursion(parameters, formula, kinds, binding)
+        return found
+
+    def binding(
+        self,
+        body: Formula,
+        reported: tuple[str, ...],
+        bindings: BindingAnalysis,
+        title: str,
+        *,
+        negated: bool = False,
+    ) -> Binding | None:
+        """Find how the valuations of a formula, or of its negation, are found.
+
+        Returns:
+            None if they cannot be, which is reported.
+        """
+        binding = bindings.analyse(body, reported, negated=negated)
+        if binding.error is None:
+            return binding
+        turned = self.from_outside(body, reported, bindings, negated=negated)
+        if turned is None or turned.error is not None:
+            operator = _remembering(turned or binding)
+            self.report(self.unbound(binding.error, set(reported), operator), title)
+            return None
+        return turned
 
     def from_outside(
         self,
         body: Formula,
         reported: tuple[str, ...],
-        policy: Policy,
         bindings: BindingAnalysis,
+        *,
+        negated: bool,
     ) -> Binding | None:
-        """Find how a policy is evaluated if operands get from outside what they do not bind.
+        """Find how a formula is evaluated if operands get from outside what they do not bind.
 
         Returns:
             None if it nests too deeply.
@@ -231,8 +293,17 @@ class _Analyser:
             expanded = Expansion(bindings.lets).expanded(body) if bindings.lets else body
         except LimitError:
             return None
-        written = normal_form(expanded, negated=not policy.is_find)
+        written = normal_form(expanded, negated=negated)
         return bindings.of_normal(Outside(bindings).turned(written), reported)
+
+    def check_recursion(self) -> None:
+        """Check that lets use themselves at earlier time-points only."""
+        lets = {name: self.file.lets[name] for name in self.file.parameters}
+        recursive = recursive_lets(lets)
+        for name in recursive:
+            if name == written_name(name):
+                for finding in recursion_findings(name, lets, recursive):
+                    self.report(finding, f"let {name}")
 
     def check_scopes(self, formula: Formula, names: tuple[str, ...], title: str) -> None:
         for finding in scope_findings(formula, names):
@@ -340,6 +411,7 @@ def warnings_of(analysis: PolicyAnalysis) -> list[str]:
 __all__ = [
     "Analysis",
     "PolicyAnalysis",
+    "Recursion",
     "analyse",
     "reported_variables",
     "valid_analysis",

@@ -22,12 +22,16 @@ def decision_delays(plan: Plan) -> list[int | None]:
         For each policy a time in units of time-stamps: once time has passed that time-stamp, the
         time-point is answered. None if it takes another time-point, or if there is no limit.
     """
-    # the queries that a state looks at come before those that look at the state
-    delays: list[int | None] = []
-    for query in plan.queries:
-        states = [plan.states[number] for number in query.late_states]
-        waits = [_delay(state, delays) for state in states] if query.late is not None else []
-        delays.append(_largest(waits))
+    # the queries that a state looks at come before those that look at the state, but for some that
+    # need each other's answers about earlier time-points
+    delays: list[int | None] = [0] * len(plan.queries)
+    before: list[int | None] = []
+    while delays != before:
+        before = list(delays)
+        for number, query in enumerate(plan.queries):
+            states = [plan.states[one] for one in query.late_states]
+            waits = [_delay(state, delays) for state in states] if query.late is not None else []
+            delays[number] = _largest(waits)
     found: list[int | None] = [None] * len(plan.named_policies)
     for query, delay in zip(plan.queries, delays, strict=True):
         # in slices, left sides that are counted come behind the policies

@@ -15,18 +15,19 @@ from mtlmon.relational.normal import normal_form
 from mtlmon.relational.outside import MOMENT
 from mtlmon.relational.preparation import readable
 from mtlmon.syntax import operators as ops
-from mtlmon.syntax.printer import to_text
+from mtlmon.syntax.printer import to_text, written_name
 from mtlmon.syntax.report import shorten, visible
 from mtlmon.syntax.traversal import postorder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from mtlmon.relational.analysis import PolicyAnalysis
+    from mtlmon.relational.analysis import PolicyAnalysis, Recursion
     from mtlmon.relational.binding import Definition, Step
     from mtlmon.relational.meeting import Meeting
     from mtlmon.syntax.formula import Formula
 
+NO_RECURSIONS: Mapping[str, Recursion] = {}
 _TEXT_LIMIT = 4000
 _PART = 72
 
@@ -36,6 +37,7 @@ def describe(
     lets: Mapping[str, Definition],
     unit: str | None = None,
     key: Sequence[str] = (),
+    recursions: Mapping[str, Recursion] = NO_RECURSIONS,
 ) -> str:
     """Return the explanation of a policy as lines of text, without a newline at the end.
 
@@ -44,21 +46,33 @@ def describe(
         lets: the lets with parameters, by name.
         unit: the unit of the time-stamps, or None if it is not declared.
         key: the columns of its key.
+        recursions: the lets that use themselves, by name.
     """
+    own = _used_recursions(analysis.binding.formula, lets, recursions)
+    formulas = [analysis.binding.formula, *(one.binding.formula for one in own.values())]
     policy = analysis.policy
     written = visible(to_text(policy.formula, all_parentheses=True))
     sections = [
         ("Formula, with all parentheses", [shorten(written, _TEXT_LIMIT)]),
         ("Reports", [_reports(analysis), *_of_key(key)]),
         ("Plan, at each time-point", _plan(analysis.binding.steps)),
-        ("Remembered", _remembered(analysis.binding.formula, lets, unit) or ["nothing"]),
+        *(
+            (f"Before that, {written_name(name)}", _plan(one.binding.steps))
+            for name, one in own.items()
+        ),
+        ("Remembered", _remembered(formulas, lets, unit) or ["nothing"]),
         ("Cost", _cost(analysis.binding.steps)),
     ]
     remarks = [
         *warnings_of(analysis),
-        *_copying(analysis.binding.formula, lets),
+        *(remark for one in formulas for remark in _copying(one, lets)),
         *_listing(analysis.binding.steps),
-        *_naming(analysis.binding.formula),
+        *(remark for one in formulas for remark in _naming(one)),
+        *(
+            f"{written_name(name)} uses itself: what it remembers may come from the beginning of "
+            "the log, whatever its intervals are"
+            for name in own
+        ),
     ]
     if remarks:
         sections.append(("Remarks", remarks))
@@ -186,9 +200,14 @@ def _naming(formula: Formula) -> list[str]:
     return list(remarks)
 
 
-def _remembered(formula: Formula, lets: Mapping[str, Definition], unit: str | None) -> list[str]:
+def _remembered(
+    formulas: Iterable[Formula], lets: Mapping[str, Definition], unit: str | None
+) -> list[str]:
     lines: dict[str, None] = {}
-    for one in (formula, *(lets[name].formula for name in _used(formula, lets))):
+    every = {id(one): one for one in formulas}
+    for formula in list(every.values()):
+        every |= {id(one): one for one in (lets[name].formula for name in _used(formula, lets))}
+    for one in every.values():
         free = free_variables(one)
         for node in postorder(one):
             operator = node.operator
@@ -264,6 +283,23 @@ def _used(formula: Formula, lets: Mapping[str, Definition]) -> list[str]:
                 found[name] = None
                 stack.append(lets[name].formula)
     return list(found)
+
+
+def _used_recursions(
+    formula: Formula, lets: Mapping[str, Definition], recursions: Mapping[str, Recursion]
+) -> dict[str, Recursion]:
+    """The lets that use themselves and that a formula uses, also by way of others."""
+    formulas = {name: one.formula for name, one in lets.items()}
+    formulas |= {name: one.binding.formula for name, one in recursions.items()}
+    found: dict[str, None] = {}
+    stack = [formula]
+    while stack:
+        for node in postorder(stack.pop()):
+            name = node.name or ""
+            if name in formulas and name not in found:
+                found[name] = None
+                stack.append(formulas[name])
+    return {name: one for name, one in recursions.items() if name in found}
 
 
 def _short(formula: Formula) -> str:

@@ -17,6 +17,7 @@ events come late).
 from __future__ import annotations
 
 from copy import copy
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from mtlmon.errors import PolicyError
@@ -235,6 +236,8 @@ class _Rewriter:
         self.key = tuple(Expression(terms.VARIABLE, (), name) for name in self.variables)
         self.arguments = tuple(self._argument(name) for name in columns)
         self._here = self._atom(Relation(HERE, (), _ALWAYS, 0))
+        # the lets in which numbers of time-points are refused where they matter
+        self._checked: set[str] = set()
 
     def _argument(self, column: str) -> Argument:
         declared = self.file.column_types.get(column)
@@ -290,9 +293,10 @@ class _Rewriter:
     def let(self, name: str) -> str:
         """Declare a let with the key as its last parameters; return its name."""
         own = name_of_key_reading(name, self.columns)
-        if own not in self.target.lets:
-            self.target.lets[own] = self.present(self.part(self.file.lets[name]))
+        if own not in self.target.parameters:
+            # it may use itself
             self.target.parameters[own] = (*self.file.parameters[name], *self.variables)
+            self.target.lets[own] = self.present(self.part(self.file.lets[name]))
         return own
 
     def present(self, part: _Part) -> Formula:
@@ -438,7 +442,7 @@ class _Rewriter:
             if node.operator is not ops.PREDICATE:
                 continue
             if name in self.file.parameters:
-                inner = self._numbers(self.file.lets[name])
+                inner = self._numbers_of_lets[name]
                 parameters = self.file.parameters[name]
             elif name == "point" and is_built_in(self.file, name):
                 inner, parameters = {""}, ("",)
@@ -451,6 +455,17 @@ class _Rewriter:
             }
         return found
 
+    @cached_property
+    def _numbers_of_lets(self) -> dict[str, set[str]]:
+        """The parameters of each let that are numbers of time-points."""
+        self._numbers_of_lets = found = {name: set[str]() for name in self.file.parameters}
+        while True:
+            # a let may use itself
+            before = dict(found)
+            found |= {name: self._numbers(self.file.lets[name]) for name in found}
+            if found == before:
+                return found
+
     def _refuse_numbers(self, formula: Formula, *, is_reported: bool = False) -> None:
         """Refuse formulas for which it matters what number a time-point has.
 
@@ -461,7 +476,9 @@ class _Rewriter:
         for node in postorder(formula):
             name = node.name or ""
             if node.operator is ops.PREDICATE and name in self.file.parameters:
-                self._refuse_numbers(self.file.lets[name])
+                if name not in self._checked:
+                    self._checked.add(name)
+                    self._refuse_numbers(self.file.lets[name])
             elif self._shows_numbers(node, numbers) or (
                 is_reported and node is formula and numbers.intersection(free[id(node)])
             ):

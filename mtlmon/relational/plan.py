@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 NO_QUERY = 2**32 - 1
 """Stands for no query, state or block."""
 
-# counted left sides have queries, which are digested
-_NOT_DIGESTED = ("texts", "functions", "counted", "uses")
+# counted left sides have queries, which are digested, as have lets that use themselves
+_NOT_DIGESTED = ("texts", "functions", "counted", "uses", "joint")
 
 
 class ProgramPlan(NamedTuple):
@@ -120,8 +120,9 @@ class StatePlan(NamedTuple):
 
     Attributes:
         kind: "window" (ONCE, EVENTUALLY), "counts" (HISTORICALLY, ALWAYS), "since", "until",
-            "neighbour" (PREVIOUS, NEXT), or, of the rows of another state, which is the operand,
-            "groups" (their aggregates) or "spans" (when they held; up to `upper` back).
+            "neighbour" (PREVIOUS, NEXT), "present" (what a let that uses itself has at the
+            time-point), or, of the rows of another state, which is the operand, "groups" (their
+            aggregates) or "spans" (when they held; up to `upper` back).
         is_future: whether it looks ahead.
         lower: the lower bound of its interval.
         upper: the upper bound; None if there is none.
@@ -157,6 +158,15 @@ class StatePlan(NamedTuple):
     is_pruning: bool = False
     is_exact: bool = False
     is_strict: bool = False
+
+    @property
+    def is_earlier(self) -> bool:
+        """Whether it looks at time-points before the one at which it stands, and not at that."""
+        if self.is_future:
+            return False
+        if self.kind in {"window", "counts"}:
+            return self.lower > 0
+        return self.kind == "neighbour" or (self.kind == "since" and self.is_strict)
 
 
 class QueryPlan(NamedTuple):
@@ -274,6 +284,8 @@ class Plan(NamedTuple):
         closed: the policies that ordinary monitors answer.
         counted: the left sides that are counted.
         uses: what remembered rows say about the policies, for slices; None before it is known.
+        joint: how many queries there are, the first ones, whose late blocks need each other's
+            answers about earlier time-points, so that they are run one time-point after another.
     """
 
     texts: KeyTable
@@ -290,6 +302,7 @@ class Plan(NamedTuple):
     closed: list[ClosedPlan]
     counted: list[CountedPlan]
     uses: Uses | None
+    joint: int = 0
 
     def digest(self) -> bytes:
         """A digest of all but functions and uses, which tells plans of other policies apart."""

@@ -30,9 +30,11 @@ if TYPE_CHECKING:
 __all__ = [
     "LeftSide",
     "Prepared",
+    "PreparedLet",
     "left_sides",
     "opened",
     "opened_policy",
+    "prepared_lets",
     "prepared_policies",
     "readable",
     "value_of_constant",
@@ -55,6 +57,20 @@ class Prepared(NamedTuple):
     names: tuple[str, ...]
     exposed: tuple[str, ...] = ()
     written: Formula | None = None
+
+
+class PreparedLet(NamedTuple):
+    """A let that uses itself, as `Prepared` has formulas.
+
+    Attributes:
+        formula: its formula in normal form, where it is an atom.
+        names: its parameters in the formula.
+        kinds: their kinds.
+    """
+
+    formula: Formula
+    names: tuple[str, ...]
+    kinds: tuple[Kind, ...]
 
 
 class LeftSide(NamedTuple):
@@ -93,6 +109,23 @@ def prepared_policies(analysis: Analysis) -> list[Prepared]:
     return found
 
 
+def prepared_lets(analysis: Analysis) -> dict[str, PreparedLet]:
+    """Return the lets that use themselves, by name; policies have other variables.
+
+    Args:
+        analysis: what `analyse` found, without errors.
+
+    Raises:
+        LimitError: a formula nests too deeply.
+    """
+    outside = Outside(BindingAnalysis({}))
+    found = {}
+    for name, body, names in _expanded_lets(analysis, Expansion(analysis.lets)):
+        kinds = analysis.recursions[name].kinds
+        found[name] = PreparedLet(outside.turned(normal_form(body)), names, kinds)
+    return found
+
+
 def left_sides(analysis: Analysis) -> list[LeftSide]:
     """Return the left sides of the first-order policies of a file that are implications.
 
@@ -121,10 +154,22 @@ def left_sides(analysis: Analysis) -> list[LeftSide]:
 def _expanded(analysis: Analysis) -> Iterator[tuple[PolicyAnalysis, Formula, tuple[str, ...]]]:
     """Yield each policy with its body, without lets, and the variables that it reports there."""
     expansion = Expansion(analysis.lets)
+    # their variables come before those of policies, so that these have other names
+    for _ in _expanded_lets(analysis, expansion):
+        pass
     for one in analysis.policies:
         # policies can give one name to variables of different kinds
         names = {name: expansion.fresh(name) for name in one.reported}
         yield one, expansion.expanded(one.body, names), tuple(names.values())
+
+
+def _expanded_lets(
+    analysis: Analysis, expansion: Expansion
+) -> Iterator[tuple[str, Formula, tuple[str, ...]]]:
+    """Yield each let that uses itself with its formula, and the parameters there."""
+    for name, one in analysis.recursions.items():
+        names = {parameter: expansion.fresh(parameter) for parameter in one.parameters}
+        yield name, expansion.expanded(one.formula, names), tuple(names.values())
 
 
 def opened_policy(

@@ -49,6 +49,7 @@ class Types(DisjointSets):
 
     Attributes:
         relations: the kinds of the arguments of each atom by name.
+        lets: those of the parameters of each let.
         errors: the clashes, in no particular order.
         mixed: the equalities of an integer and a float, which bind nothing.
     """
@@ -59,6 +60,7 @@ class Types(DisjointSets):
         self.errors: list[FormulaError] = []
         self.mixed: list[Formula] = []
         self.relations: dict[str, tuple[Kind, ...]] = {}
+        self.lets: dict[str, tuple[Kind, ...]] = {}
         # For each class of slots, its kind and the place that says so.
         self._kinds: dict[_Slot, tuple[Kind, int]] = {}
         # The classes whose kinds are those of columns, and not declared or asked for.
@@ -412,11 +414,9 @@ class _Finder(Types):
             )
 
     def finish(self) -> None:
-        self.relations = {
-            name: tuple(self._kind(slot) for slot in slots)
-            for name, slots in self._arguments.items()
-            if name in self.file.relations
-        }
+        for name, slots in self._arguments.items():
+            found = self.relations if name in self.file.relations else self.lets
+            found[name] = tuple(self._kind(slot) for slot in slots)
 
 
 def _have_texts(one: Kind, other: Kind) -> bool:
@@ -475,11 +475,15 @@ def find_types(facts: Facts, names: Iterable[str], formulas: Sequence[Formula]) 
     for name in used:
         if name in file.relations:
             finder.declare(file.relations[name])
-    for name in used:
-        if name in file.parameters:
-            slots = {parameter: finder.add_set() for parameter in file.parameters[name]}
-            finder._arguments[name] = list(slots.values())
-            finder.take(file.lets[name], slots)
+    lets = {
+        name: {parameter: finder.add_set() for parameter in file.parameters[name]}
+        for name in used
+        if name in file.parameters
+    }
+    # a let may use itself, and lets that come later
+    finder._arguments |= {name: list(slots.values()) for name, slots in lets.items()}
+    for name, slots in lets.items():
+        finder.take(file.lets[name], slots)
     for formula in formulas:
         finder.take(formula, {})
     finder.compare()

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mtlmon.policy.first_order.readings import OwnNames, names_in
 from mtlmon.relational.binding import Definition
+from mtlmon.relational.recursion import recursive_lets
 from mtlmon.relational.types import Facts, find_types
 from mtlmon.syntax.printer import name_of_rows, name_of_types
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from mtlmon.errors import FormulaError
     from mtlmon.policy import Policy, PolicyFile
@@ -51,12 +52,14 @@ class TypedFile(NamedTuple):
         relations: the kinds of the arguments of each atom by name.
         lets: the lets with parameters by name.
         errors: the clashes, in no particular order. What several policies use has them for each.
+        recursive: the kinds of the parameters of each let that uses itself, and is used.
     """
 
     policies: list[TypedPolicy]
     relations: dict[str, tuple[Kind, ...]]
     lets: dict[str, Definition]
     errors: list[FormulaError]
+    recursive: dict[str, tuple[Kind, ...]]
 
 
 def find_typed(facts: Facts, policies: Sequence[Policy]) -> TypedFile:
@@ -69,7 +72,8 @@ def find_typed(facts: Facts, policies: Sequence[Policy]) -> TypedFile:
     file = facts.file
     own = OwnNames(file, name_of_types)
     lets = {name: Definition(names, file.lets[name]) for name, names in file.parameters.items()}
-    found = TypedFile([], {}, lets, [])
+    found = TypedFile([], {}, lets, [], {})
+    recursive = recursive_lets({name: let.formula for name, let in lets.items()})
     for names, formulas, users in _groups(file, policies):
         types = find_types(facts, names, formulas)
         found.errors.extend(types.errors)
@@ -83,7 +87,13 @@ def find_typed(facts: Facts, policies: Sequence[Policy]) -> TypedFile:
             found.relations[other] = kinds
             if other != name:
                 others[name] = other
-        found.policies.extend(_typed(policy, types, own, others) for policy in users)
+        # the rows of such a let have cells, like those of an atom
+        ways = {name: kinds for name, kinds in types.lets.items() if name in recursive}
+        for policy in users:
+            found.policies.append(_typed(policy, types, own, others, ways))
+            renamer = own.renamer(policy.formula, others, ways)
+            for name, kinds in ways.items():
+                found.recursive[name if renamer is None else renamer.name(name)] = kinds
     lets |= {
         name: Definition(file.parameters[own.written[name]], formula)
         for name, formula in own.lets.items()
@@ -109,9 +119,15 @@ def _groups(
             yield [*inner, name], [], []
 
 
-def _typed(policy: Policy, types: Types, own: OwnNames, others: dict[str, str]) -> TypedPolicy:
+def _typed(
+    policy: Policy,
+    types: Types,
+    own: OwnNames,
+    others: dict[str, str],
+    ways: Mapping[str, tuple[Kind, ...]],
+) -> TypedPolicy:
     """Give a policy its atoms and lets."""
-    renamer = own.renamer(policy.formula, others)
+    renamer = own.renamer(policy.formula, others, ways)
     formula = policy.formula if renamer is None else renamer.formula(policy.formula)
     renamers: list[Renamer] = [] if renamer is None else own.all_renamers(renamer)
     mixed = {id(node) for node in types.mixed}

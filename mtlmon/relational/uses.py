@@ -50,13 +50,14 @@ class _Part:
 
     Attributes:
         names: the variables of its columns.
-        used: what it uses itself, a query or state, and the variables of those columns.
+        used: what it uses itself, a query or state, and the variables of those columns; None for
+            what is not a variable.
         waiting: the variables of the rows for a late block.
     """
 
     def __init__(self, names: Sequence[str]) -> None:
         self.names = tuple(names)
-        self.used: list[tuple[str, int, tuple[str, ...]]] = []
+        self.used: list[tuple[str, int, tuple[str | None, ...]]] = []
         self.waiting: tuple[str | None, ...] = ()
 
 
@@ -76,9 +77,24 @@ class UseNotes:
         """End what was begun last: a "query" or "state"."""
         self._parts[kind, number] = self._open.pop()
 
-    def use(self, kind: str, number: int, names: Sequence[str]) -> None:
+    def use(self, kind: str, number: int, names: Sequence[str | None]) -> None:
         """Note that what is open uses a query or state, whose columns are these variables."""
         self._open[-1].used.append((kind, number, tuple(names)))
+
+    def connect(self, state: int, query: int) -> None:
+        """Note that a state uses a query, which had no number when the state ended."""
+        part = self._parts["state", state]
+        part.used.append(("query", query, part.names))
+
+    def renumber(self, queries: Sequence[int]) -> None:
+        """Note that queries have got other numbers."""
+
+        def other(kind: str, number: int) -> int:
+            return queries[number] if kind == "query" else number
+
+        for part in self._parts.values():
+            part.used = [(kind, other(kind, one), names) for kind, one, names in part.used]
+        self._parts = {(kind, other(kind, one)): part for (kind, one), part in self._parts.items()}
 
     def wait(self, columns: Mapping[str, int], width: int) -> None:
         """Note the columns of the rows that wait for the late block of the query that is open."""

@@ -19,7 +19,6 @@ from mtlmon.relational.monitor import atom_numbers, engine_of, point_rows
 from mtlmon.relational.planning import plan
 from mtlmon.relational.preparation import left_sides
 from mtlmon.relational.vacuity import uncounted
-from mtlmon.syntax import operators as ops
 from mtlmon.syntax.printer import to_text, written_name
 from mtlmon.syntax.traversal import postorder
 from mtlmon.testing.ordering import ordered
@@ -461,13 +460,19 @@ def _pairs(
         yield number, (times.at_event(time_stamp, position), database)
 
 
-def _delay(formula: Formula, file: PolicyFile) -> int | None:
-    """How far a formula looks ahead, also by way of lets; None if there is no limit."""
+def _delay(formula: Formula, file: PolicyFile, within: tuple[str, ...] = ()) -> int | None:
+    """How far a formula looks ahead, also by way of lets; None if there is no limit.
+
+    Args:
+        formula: the formula.
+        file: the policies.
+        within: the lets that the formula is part of; they use themselves at earlier time-points.
+    """
     reach: dict[int, int] = {}
     for node in postorder(formula):
         ahead = max((reach[id(one)] for one in node.operands), default=0)
-        if node.operator is ops.PREDICATE and node.name in file.parameters:
-            inner = _delay(file.lets[node.name], file)
+        if node.name in file.parameters and node.name not in within:
+            inner = _delay(file.lets[node.name], file, (*within, node.name))
             if inner is None:
                 return None
             ahead = max(ahead, inner)

@@ -117,7 +117,10 @@ REFUSED = [
     ("LET a(x) = x = x AND p(y) IN a(1)", 5, "the variable y is not a parameter", None),
     ('LET a(x) = x = x IN p(y) AND a(y) AND a("b")', 41, '"b" is of type string, not int', None),
     # not supported
-    ("LETPAST a(x) = p(x) IN a(x)", 1, "LETPAST is not supported", None),
+    ("LETPAST a(x) = p(y) IN a(x)", 11, "the parameter x is not free in the definition", None),
+    ("LETPAST a(x) = a(x, x) IN a(x)", 16, "a has one argument, not 2", None),
+    ("LETPAST a(x) = p(x) a(x)", 21, "expected 'IN', not 'a'", "a LETPAST goes on with IN"),
+    ('LETPAST a(x) = p(x) OR PREVIOUS a("b") IN a(x)', 35, '"b" is of type string, not int', None),
     ("|> r()", 1, "matching of the future is not supported", None),
     ("MATCHP r()", 1, "matching of the past is not supported", None),
     ("p(x) AND x.y = 3", 11, "records are not supported", "an argument for each field"),

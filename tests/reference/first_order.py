@@ -53,10 +53,14 @@ class Log(NamedTuple):
 
 
 class Let(NamedTuple):
-    """A named formula with parameters."""
+    """A named formula with parameters, in which it may be used itself at earlier time-points."""
 
     parameters: tuple[str, ...]
     formula: Formula
+
+
+Table = Mapping[Row, Truth]
+"""What a let that uses itself is of some arguments, at a time-point; of all others it is false."""
 
 
 class _Undecided:
@@ -73,6 +77,8 @@ class FirstOrder(Evaluator):
         log: what is known.
         domain: the values of all variables, or those of each variable by its name.
         lets: the lets with parameters by name.
+        tables: what is known of lets that use themselves, from the first time-point on; behind
+            that, they are false.
     """
 
     def __init__(
@@ -80,6 +86,7 @@ class FirstOrder(Evaluator):
         log: Log,
         domain: Sequence[Scalar] | Mapping[str, Sequence[Scalar]],
         lets: Mapping[str, Let] | None = None,
+        tables: Mapping[str, Sequence[Table]] | None = None,
     ) -> None:
         events = tuple(Event(time_stamp, frozenset()) for time_stamp, _ in log.points)
         clock = max([log.clock, *(time_stamp for time_stamp, _ in log.points)])
@@ -89,6 +96,8 @@ class FirstOrder(Evaluator):
         ]
         self.domain = domain
         self.lets = lets or {}
+        self.log = log
+        self.tables = dict(tables or {})
         self.free: dict[int, tuple[str, ...]] = {}
         self.known: dict[tuple[int, tuple[Scalar, ...], tuple[type, ...]], Column] = {}
         self.kept: list[Formula] = []
@@ -144,6 +153,8 @@ class FirstOrder(Evaluator):
 
     def predicate(self, formula: Formula, valuation: Valuation) -> Column:
         name = formula.name or ""
+        if name in self.lets and uses_itself(name, self.lets[name]):
+            return self.recursion(name, formula, valuation)
         if name in self.lets:
             return self.let(self.lets[name], formula, valuation)
         return Column(
@@ -192,6 +203,36 @@ class FirstOrder(Evaluator):
         ]
         at = tuple(some(column.at[i] for column in columns) for i in range(len(self.times)))
         return Column(at, some(column.beyond for column in columns))
+
+    def recursion(self, name: str, formula: Formula, valuation: Valuation) -> Column:
+        """A let that uses itself is a table at each time-point, made of those of earlier ones."""
+        let = self.lets[name]
+        if name not in self.tables:
+            tables: list[Table] = []
+            for i in range(len(self.times)):
+                known = FirstOrder(self.log, self.domain, self.lets, {**self.tables, name: tables})
+                table = {}
+                for values in product(*map(self.values_of, let.parameters)):
+                    own = dict(zip(let.parameters, values, strict=True))
+                    table[values] = known.under(let.formula, own).at[i]
+                tables.append(table)
+            self.tables[name] = tables
+        choices: list[Sequence[Scalar]] = []
+        for parameter, argument in zip(let.parameters, terms_of(formula), strict=True):
+            if argument.operator is terms.WILDCARD:
+                choices.append(self.values_of(parameter))
+            else:
+                value = self.value(formula, argument, valuation, None)
+                assert not isinstance(value, _Undecided)
+                choices.append([] if value is None else [value])
+        found = self.tables[name]
+        at = tuple(
+            some(found[i].get(values, False) for values in product(*choices))
+            if i < len(found)
+            else False
+            for i in range(len(self.times))
+        )
+        return Column(at, None)
 
     def truth(self, formula: Formula, valuation: Valuation, i: int | None) -> Truth:
         """Whether a comparison holds at a time-point, or at those still to come (None)."""
@@ -273,6 +314,11 @@ class FirstOrder(Evaluator):
         if not bag and not is_total:
             return None
         return _AGGREGATES[word](bag)
+
+
+def uses_itself(name: str, let: Let) -> bool:
+    """Whether a let uses itself."""
+    return any(node.name == name for node in postorder(let.formula))
 
 
 def _same(one: object, other: Scalar) -> bool:
@@ -384,9 +430,11 @@ def active_domain(
     add(FRESH.values())
     if any(isinstance(value, bool) for value in found.values()):
         add([True, False])
-    # A term's value can be the argument of another term; that of the last is never needed.
+    # A term's value can be the argument of another term; that of the last is never needed. A let
+    # that uses itself can add to a value at each time-point.
     sides = [side for node in nodes for side in _calculated(node)]
-    for _ in sides:
+    is_recursive = any(uses_itself(name, let) for name, let in (lets or {}).items())
+    for _ in sides * (len(log.points) if is_recursive else 1):
         before = len(found)
         evaluator = FirstOrder(log, _typed(found.values(), types), lets)
         for node, side in sides:

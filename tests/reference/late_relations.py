@@ -13,7 +13,7 @@ from typing import NamedTuple
 from mtlmon import RelationalMonitor
 from mtlmon.policy import PolicyFile
 from tests.doors import engine_of
-from tests.reference.first_order import Log, Row, violations
+from tests.reference.first_order import Let, Log, Row, violations
 from tests.reference.history import Arrival, Said, state_after
 from tests.traces import Advance, EndTime, Event, Step
 
@@ -129,8 +129,9 @@ def known_after(
     if by_stamp:
         names = sorted({(time_stamp, 0) for time_stamp, _ in names})
     found: set[Answer] = set()
+    lets = {name: Let(own, file.lets[name]) for name, own in file.parameters.items()}
     for policy in file.policies:
-        said = violations(policy.formula, log)
+        said = violations(policy.formula, log, lets=lets)
         for name, answered, values in zip(names, judge.points, said, strict=True):
             if policy.name not in answered:
                 continue

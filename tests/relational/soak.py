@@ -22,7 +22,7 @@ from mtlmon.errors import FormulaError, MtlmonError
 from mtlmon.policy import parse_policies
 from mtlmon.relational import Answer, RelationalMonitor
 from tests.doors import engine_of, postorder
-from tests.reference.first_order import Database, Log, Row, answers
+from tests.reference.first_order import Database, Let, Log, Row, answers
 
 DECLARED = "atom p(x: int)\natom q(x: int, y: int)\n"
 ATOMS = {"p": 1, "q": 2, "r": 0}
@@ -47,18 +47,28 @@ _SHAPES = [
     "outside",
 ]
 FUTURE = ["[0,0]", "[0,1]", "[1,2]", "[0,3]"]
-_TYPES = dict.fromkeys("wxyz", int)
+EARLIER = ["[1,1]", "[1,2]", "[1,*)", "[2,*)"]
 
 Found = tuple[str, frozenset[str]]
 """The text of a formula, and its free variables."""
 
 
 class Example(NamedTuple):
-    """A formula, a log, and the time-points behind which the engine is saved and restored."""
+    """A formula, a log, and the time-points behind which the engine is saved and restored.
+
+    The formula can use the let `l`, which uses itself; `let` has its parameters and its formula.
+    """
 
     formula: str
     log: Log
     cuts: frozenset[int]
+    let: tuple[str, str] | None = None
+
+    @property
+    def policies(self) -> str:
+        """The policy file."""
+        let = "" if self.let is None else f"let l({self.let[0]}) = {self.let[1]}\n"
+        return f"{DECLARED}{let}find f: {self.formula}\n"
 
 
 class Generator:
@@ -70,10 +80,16 @@ class Generator:
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
+        # how many arguments the let has that can be used, and whether nothing looks ahead
+        self.width = 0
+        self.is_past = False
+        self.bound = 0
 
     def example(self, length: int = 8) -> Example:
         chance = self.random
+        let = self.recursion() if chance.random() < 0.4 else None
         formula, _ = self.formula(chance.choice([1, 2, 2, 3, 3]))
+        self.width = 0
         points: list[tuple[int, Database]] = []
         gaps = chance.choice([[0, 1], [0, 0, 1, 2], [1], [0, 1, 4]])
         time_stamp, density = 0, chance.choice([0.3, 0.6, 0.9])
@@ -82,7 +98,66 @@ class Generator:
             points.append((time_stamp, self.database(density)))
         log = Log(tuple(points), time_stamp + chance.choice([0, 1, 9]), chance.random() < 0.5)
         cuts = frozenset(number for number in range(length) if chance.random() < 0.2)
-        return Example(formula, log, cuts)
+        return Example(formula, log, cuts, let)
+
+    def recursion(self) -> tuple[str, str]:
+        """A let that uses itself: its parameters, and its formula."""
+        chance = self.random
+        names = chance.choice(["x", "x, y", "y, x"])
+        width = len(names.split(", "))
+        first = self.exactly(*self.formula(chance.choice([0, 0, 1])), names)
+        self.width, self.is_past = width, True
+        text, own = self.formula(chance.choice([1, 1, 2]))
+        if "l(" not in text:
+            text, own = f"({text}) AND l({', '.join('xyz'[:width])})", own | {*"xyz"[:width]}
+        kind = chance.choice(["PREVIOUS", "PREVIOUS", "ONCE", "SINCE"])
+        earlier = chance.choice(EARLIER)
+        if kind == "PREVIOUS":
+            used = f"(PREVIOUS{chance.choice(PAST)} ({text}))"
+        elif kind == "ONCE":
+            used = f"(ONCE{earlier} ({text}))"
+        else:
+            self.width = 0
+            left = self.left(1, own)
+            if chance.random() < 0.3:
+                used = f"(PREVIOUS l({', '.join('xyz'[:width])}))"
+                left = f"({left} OR {self.within(used, frozenset('xyz'[:width]), own)})"
+            used = f"({left} SINCE{earlier} ({text}))"
+        self.width, self.is_past = 0, False
+        if chance.random() < 0.5:
+            word = chance.choice(["", "", "NOT "])
+            other, more = self.formula(chance.choice([0, 1]))
+            if word:
+                used, own = f"(({other}) AND NOT {self.within(used, own, more)})", more
+            else:
+                used, own = f"({used} AND ({other}))", own | more
+        found = f"(({first}) OR ({self.exactly(used, own, names)}))"
+        self.width = width
+        return names, found
+
+    def within(self, text: str, own: frozenset[str], names: frozenset[str]) -> str:
+        """A formula with no other free variables than these."""
+        return self.exists(own - names, text)
+
+    def exists(self, names: frozenset[str], text: str) -> str:
+        """EXISTS of variables, which get names of their own."""
+        if not names:
+            return f"({text})"
+        bound = []
+        for name in sorted(names):
+            self.bound += 1
+            bound.append(f"{name[0]}{self.bound}")
+            text = re.sub(rf"\b{name}\b", bound[-1], text)
+        return f"(EXISTS {', '.join(bound)}. ({text}))"
+
+    def exactly(self, text: str, own: frozenset[str], names: str) -> str:
+        """A formula with exactly these free variables."""
+        wanted = names.split(", ")
+        found = self.within(text, own, frozenset(wanted))
+        for name in wanted:
+            if name not in own:
+                found = f"({found} AND p({name}))"
+        return found
 
     def database(self, density: float) -> Database:
         chance = self.random
@@ -102,6 +177,8 @@ class Generator:
             return self.leaf()
         text, names = self.formula(depth - 1)
         shape = chance.choice(_SHAPES)
+        if self.is_past and shape in {"future", "until", "outside", "count"}:
+            shape = "and"
         if shape == "and":
             other, others = self.formula(depth - 1)
             return f"(({text}) AND ({other}))", names | others
@@ -124,7 +201,7 @@ class Generator:
             return f"({left} {word}{chance.choice(bounds)} ({text}))", names
         if shape == "exists" and names:
             name = chance.choice(sorted(names))
-            return f"(EXISTS {name}. ({text}))", names - {name}
+            return self.exists(frozenset({name}), text), names - {name}
         if shape == "count":
             word, bounds = chance.choice([("HISTORICALLY", PAST), ("ALWAYS", FUTURE)])
             counted = f"({word}{chance.choice(bounds)} {self.filter(depth, names)})"
@@ -146,13 +223,12 @@ class Generator:
             return compared, frozenset(by)
         if shape == "outside":
             asked = self.operator(depth - 1)
-            extra = sorted(set(re.findall(r"\b[xyz]\b", asked)) - names)
+            extra = frozenset(re.findall(r"\b[xyz]\b", asked)) - names
             if chance.random() < 0.8:
-                asked = f"(EXISTS {', '.join(extra)}. {asked})" if extra else asked
-                names -= set(extra)
-                extra = []
+                asked = self.exists(extra, asked)
+                extra = frozenset()
             word = chance.choice(["", "NOT "])
-            return f"(({text}) AND {word}{asked})", names | set(extra)
+            return f"(({text}) AND {word}{asked})", names | extra
         driver, own = self.leaf()
         held, others = self.leaf()
         left = chance.choice(["", f"{self.left(1, others)} SINCE "])
@@ -199,15 +275,16 @@ class Generator:
         first, second = chance.choice("xyz"), chance.choice("xyz_1")
         pair = f"q({first}, {second})"
         text = chance.choice([f"p({first})", pair, pair, f"q({second}, {first})"])
+        if self.width and chance.random() < 0.4:
+            text = f"l({first})" if self.width == 1 else f"l({first}, {second})"
         if chance.random() < 0.1:
             return "r", frozenset()
-        return text, frozenset(re.findall("[xyz]", text))
+        return text, frozenset(re.findall(r"\b[xyz]\b", text))
 
     def filter(self, depth: int, names: frozenset[str]) -> str:
         """A formula with no other free variables."""
         text, own = self.formula(depth - 1)
-        extra = sorted(own - names)
-        return f"(EXISTS {', '.join(extra)}. ({text}))" if extra else f"({text})"
+        return self.exists(own - names, text)
 
     def left(self, depth: int, names: frozenset[str]) -> str:
         """The left side of SINCE or UNTIL."""
@@ -220,15 +297,18 @@ class Generator:
     def fitted(self, depth: int, names: frozenset[str]) -> str:
         """A formula with exactly these free variables."""
         text = self.filter(depth, names)
-        own = set(re.findall("[xyz]", text))
+        own = set(re.findall(r"\b[xyz]\b", text))
         for name in sorted(names):
             if name not in own:
                 text = f"({text} AND p({name}))"
         return text
 
 
-def read(formula: str) -> Formula:
-    return parse_policies(f"{DECLARED}find f: {formula}\n").policies[0].formula
+def read(example: Example) -> tuple[Formula, dict[str, Let]]:
+    """The formula of an example, and its let."""
+    file = parse_policies(example.policies)
+    lets = {name: Let(own, file.lets[name]) for name, own in file.parameters.items()}
+    return file.policies[0].formula, lets
 
 
 def check(example: Example) -> bool:
@@ -237,9 +317,9 @@ def check(example: Example) -> bool:
     Raises:
         AssertionError: they disagree.
     """
-    formula, log, cuts = example
+    _, log, cuts, _ = example
     try:
-        monitor = RelationalMonitor(f"{DECLARED}find f: {formula}\n")
+        monitor = RelationalMonitor(example.policies)
         names = monitor.plan.named_policies[0].variables
     except FormulaError:
         return False
@@ -249,7 +329,7 @@ def check(example: Example) -> bool:
             take(monitor.step(time_stamp, database), names, found)
             if number in cuts:
                 saved = monitor.snapshot()
-                monitor = RelationalMonitor(f"{DECLARED}find f: {formula}\n")
+                monitor = RelationalMonitor(example.policies)
                 monitor.restore(saved)
                 assert monitor.snapshot() == saved, "a snapshot changes when it is restored"
         clock = max(log.clock, engine_of(monitor).clock)
@@ -259,7 +339,10 @@ def check(example: Example) -> bool:
     except MtlmonError as error:
         raise AssertionError(f"{type(error).__name__}: {error}") from error
     known = engine_of(monitor).answered_points[0]
-    expected = answers(read(formula), log, names, types=_TYPES)
+    formula, lets = read(example)
+    variables = set(re.findall(r"\b[wxyz]\d*\b", example.policies))
+    types = dict.fromkeys(variables, int)
+    expected = answers(formula, log, names, types=types, lets=lets)
     for point, rows in enumerate(found):
         if point < known:
             assert not expected[point].undecided, f"time-point {point} is answered too early"
@@ -296,7 +379,7 @@ def fails(example: Example) -> str | None:
 
 def smaller(example: Example) -> Iterator[Example]:
     """Examples with a part less."""
-    formula, log, cuts = example
+    formula, log, cuts, let = example
     if cuts:
         yield example._replace(cuts=frozenset())
     for number, (time_stamp, database) in enumerate(log.points):
@@ -307,7 +390,14 @@ def smaller(example: Example) -> Iterator[Example]:
                 less = {**database, name: frozenset(rows) - {row}}
                 points = (*before, (time_stamp, less), *behind)
                 yield example._replace(log=log._replace(points=points))
-    for node in postorder(read(formula)):
+    read_formula, lets = read(example)
+    if let is not None:
+        yield example._replace(let=None)
+        for node in postorder(lets["l"].formula):
+            text = str(node)
+            if len(text) < len(let[1]):
+                yield example._replace(let=(let[0], text))
+    for node in postorder(read_formula):
         text = str(node)
         if len(text) < len(formula):
             yield example._replace(formula=text)
@@ -323,7 +413,7 @@ def cut_down(example: Example) -> Example:
 
 def shown(example: Example) -> str:
     """An example as a policy file and a log."""
-    lines = [f"{DECLARED}find f: {read(example.formula)}", ""]
+    lines = [example.policies]
     for time_stamp, database in example.log.points:
         words = [
             f"{name}({', '.join(map(str, row))})"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import pytest
@@ -22,7 +24,7 @@ from tests.doors import (
     plan,
     written_name,
 )
-from tests.reference.first_order import Log, Row, answers
+from tests.reference.first_order import Let, Log, Row, answers
 from tests.relational.formulas import DATABASES, formulas, safe_formulas
 
 _DECLARED = "atom p(x: int)\natom q(x: int, y: int)\n"
@@ -62,9 +64,11 @@ def keyed_logs(draw: st.DrawFn, most: int = 7) -> KeyedLog:
 Engine = RelationalEngine | SlicedEngine
 
 
-def engine_for(formula: Formula, slices: int | None = None) -> tuple[tuple[str, ...], Engine]:
-    """An engine, and the variables that it reports behind the key."""
-    file = parse_policies(f"{_DECLARED}find f: {formula}\n")
+def engine_for(
+    formula: Formula, slices: int | None = None, text: str = ""
+) -> tuple[tuple[str, ...], Engine]:
+    """An engine, and the variables that it reports behind the key; `text` has the lets."""
+    file = parse_policies(f"{_DECLARED}{text}find f: {formula}\n")
     # a comparison by itself is one of columns, not of variables
     assume(file.policies[0].formula == formula)
     unkeyed = analyse(file)
@@ -85,13 +89,17 @@ def engine_for(formula: Formula, slices: int | None = None) -> tuple[tuple[str, 
 
 
 def evaluated(
-    formula: Formula, given_log: KeyedLog, cuts: frozenset[int], slices: int | None
+    formula: Formula,
+    given_log: KeyedLog,
+    cuts: frozenset[int],
+    slices: int | None,
+    text: str,
 ) -> tuple[tuple[str, ...], list[set[Row]], int]:
     """What the engine answers: variables, rows of each time-point, and how many are known.
 
     Behind each time-point of `cuts`, it is saved and a new one goes on.
     """
-    names, engine = engine_for(formula, slices)
+    names, engine = engine_for(formula, slices, text)
     found: list[set[Row]] = [set() for _ in given_log.keys]
 
     texts = number_texts(engine.plan.texts, ["0", "1", "2"])
@@ -118,7 +126,7 @@ def evaluated(
         take()
         if number in cuts:
             saved = engine.snapshot()
-            _, engine = engine_for(formula, slices)
+            _, engine = engine_for(formula, slices, text)
             engine.restore(saved)
             texts = number_texts(engine.plan.texts, ["0", "1", "2"])
     engine.end(max(given_log.log.clock, engine.clock), given_log.log.closed)
@@ -131,14 +139,18 @@ def agree(
     given_log: KeyedLog,
     cuts: frozenset[int] = frozenset(),
     slices: int | None = None,
+    *,
+    text: str = "",
+    lets: Mapping[str, Let] | None = None,
 ) -> None:
     """The engine answers for each key what the reference does for the key's part of the log."""
     try:
-        names, found, known = evaluated(formula, given_log, cuts, slices)
+        names, found, known = evaluated(formula, given_log, cuts, slices, text)
     except FormulaError:
         assume(False)
     for key in set(given_log.keys):
-        expected = iter(answers(formula, given_log.of(key), names, types=_TYPES))
+        types = _TYPES | dict.fromkeys(re.findall(r"\b[xyzw]\d*\b", f"{text} {formula}"), int)
+        expected = iter(answers(formula, given_log.of(key), names, types=types, lets=lets))
         for point, own in enumerate(given_log.keys):
             if own != key:
                 continue

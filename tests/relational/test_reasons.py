@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 
 import pytest
 from hypothesis import assume, given, settings
@@ -27,6 +28,7 @@ from tests.doors import predicates_kinds as kinds
 from tests.reference.first_order import (
     Database,
     FirstOrder,
+    Let,
     Log,
     Row,
     active_domain,
@@ -41,8 +43,15 @@ _TYPES = dict.fromkeys("xyz", int)
 class Run:
     """The explanations of all valuations that satisfy a formula, as violations of its negation."""
 
-    def __init__(self, formula: Formula, log: Log, sizes: list[int]) -> None:
-        text = f"policy f: NOT ({formula})\n"
+    def __init__(
+        self,
+        formula: Formula,
+        log: Log,
+        sizes: list[int],
+        text: str = "",
+        lets: Mapping[str, Let] | None = None,
+    ) -> None:
+        text = f"{text}policy f: NOT ({formula})\n"
         self.file = parse_policies(_DECLARED + text)
         self.analysis = analyse(self.file)
         if self.analysis.errors:
@@ -59,7 +68,8 @@ class Run:
         reported = self.analysis.policies[0].reported
         self.violations = []
         offsets = offsets_of(log)
-        for point, found in enumerate(answers(formula, log, reported, types=_TYPES)):
+        types = _TYPES | dict.fromkeys(re.findall(r"\b[wxyz]\d*\b", text), int)
+        for point, found in enumerate(answers(formula, log, reported, types=types, lets=lets)):
             time_stamp = log.points[point][0]
             for row in sorted(found.satisfying):
                 self.violations.append(Violation(time_stamp, offsets[point], 0, point, row))
@@ -106,14 +116,24 @@ def matching(log: Log, found: Evidence, violation: Violation) -> list[tuple[int,
     return rows
 
 
-def check_explanations(formula: Formula, log: Log, sizes: list[int]) -> None:
+def check_explanations(
+    formula: Formula,
+    log: Log,
+    sizes: list[int],
+    *,
+    text: str = "",
+    lets: Mapping[str, Let] | None = None,
+) -> None:
+    """Compare explanations with the reference; `text` has the lets of the file."""
     log = log._replace(closed=True)
     try:
-        run = Run(formula, log, sizes)
+        run = Run(formula, log, sizes, text, lets)
     except FormulaError:
         assume(False)
     assume(run.is_first_order)
-    domain = active_domain(formula, log)
+    domain = active_domain(formula, log, lets=lets)
+    if lets:
+        domain = [value for value in domain if isinstance(value, int)]
     offsets = offsets_of(log)
     for explanation in run.explainer.explain(run.violations):
         violation = explanation.violation
@@ -133,7 +153,8 @@ def check_explanations(formula: Formula, log: Log, sizes: list[int]) -> None:
             stamps = [time_stamp for time_stamp, _ in log.points]
             rest = log._replace(points=tuple(zip(stamps, seen, strict=True)))
             for some in (log, rest):
-                truth = FirstOrder(some, domain).under(conjunct, valuation).at[violation.point]
+                reference = FirstOrder(some, domain, lets)
+                truth = reference.under(conjunct, valuation).at[violation.point]
                 assert truth is True
 
 

@@ -198,16 +198,15 @@ class FirstOrderDeclarations:
                 raise self.reader.error(start, message, hint or "leave them out")
 
     def require_earlier(self, node: Formula, declaration: Declaration) -> None:
-        """Refuse a let with parameters that uses itself or a later one."""
+        """Refuse a let with parameters that uses a later one.
+
+        It can use itself, at earlier time-points (`mtlmon.relational.recursion`).
+        """
         used = self.reader.relations.get(node.name or "")
-        if used is not None and used.kind == LET and used.place >= declaration.place:
+        if used is not None and used.kind == LET and used.place > declaration.place:
             start = 0 if node.span is None else node.span.start
-            if used is declaration:
-                message = f"{declaration.name} depends on itself"
-                hint = "a let can use atoms and lets that are declared before it"
-            else:
-                message = f"let {declaration.name} uses {node.name}, which is declared later"
-                hint = f"move the declaration of {node.name} up"
+            message = f"let {declaration.name} uses {node.name}, which is declared later"
+            hint = f"move the declaration of {node.name} up"
             raise self.reader.error(start, message, hint)
 
     def expected(self, node: Formula) -> tuple[int | None, int]:

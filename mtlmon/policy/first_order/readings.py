@@ -24,15 +24,17 @@ if TYPE_CHECKING:
 def names_in(file: PolicyFile, formula: Formula) -> list[str]:
     """Return the atoms and lets with arguments that a formula uses, also by way of lets.
 
-    A let comes after all that it uses.
+    A let comes after all that it uses, but for lets that use it.
     """
     found: dict[str, None] = {}
+    opened: set[str] = set()
     stack: list[tuple[str, bool]] = [(name, False) for name in _own_names(file, formula)]
     while stack:
         name, is_done = stack.pop()
         if is_done or name not in file.parameters:
             found.setdefault(name)
-        elif name not in found:
+        elif name not in opened:
+            opened.add(name)
             stack.append((name, True))
             stack += ((one, False) for one in _own_names(file, file.lets[name]))
     return list(found)
@@ -63,6 +65,8 @@ class OwnNames:
         self._file = file
         self._name_of = name_of
         self._ways: dict[str, list[object]] = {}
+        # the kinds of the parameters of recursive lets that keep their names
+        self._kept: dict[str, object] = {}
         self._lets: dict[tuple[object, ...], str] = {}
         self._of_lets: dict[str, Renamer] = {}
         # policies that have the same names share what they share in the file
@@ -80,22 +84,34 @@ class OwnNames:
             ways.append(way)
         return self._name_of(name, ways.index(way))
 
-    def renamer(self, formula: Formula, names: Mapping[str, str]) -> Renamer | None:
+    def renamer(
+        self,
+        formula: Formula,
+        names: Mapping[str, str],
+        ways: Mapping[str, object] | None = None,
+    ) -> Renamer | None:
         """Return what gives a policy its names of atoms, and of the lets that use these.
 
         Args:
             formula: the formula of the policy.
             names: the atoms that have a name of their own for it.
+            ways: what tells lets that use themselves from what they are to other policies.
 
         Returns:
             None if it has no other names than the file.
         """
-        if not names:
+        if not names and not ways:
             return None
         own = dict(names)
+        new: list[str] = []
         for name in names_in(self._file, formula):
-            if name in self._file.parameters:
-                self._read_let(name, own)
+            if name in self._file.parameters and self._name_let(name, names, ways or {}, own):
+                new.append(name)
+        if not own:
+            return None
+        for name in new:
+            # all names are known now: a let may use itself
+            self._read_let(name, own)
         return self._renamers.setdefault(tuple(own.items()), Renamer(0, own, None))
 
     def all_renamers(self, renamer: Renamer) -> list[Renamer]:
@@ -103,20 +119,35 @@ class OwnNames:
         of_lets = (self._of_lets[name] for name in renamer.names.values() if name in self._of_lets)
         return [renamer, *of_lets]
 
-    def _read_let(self, name: str, names: dict[str, str]) -> None:
-        """Give a let a name of its own, if what it uses has one; add it to the names."""
+    def _name_let(
+        self, name: str, atoms: Mapping[str, str], ways: Mapping[str, object], names: dict[str, str]
+    ) -> bool:
+        """Give a let a name of its own, if what it uses has one, and add it to the names.
+
+        Returns:
+            Whether the name is new.
+        """
+        inner = names_in(self._file, self._file.lets[name])
+        used = tuple((one, atoms[one]) for one in inner if one in atoms)
+        way = tuple((one, ways[one]) for one in dict.fromkeys([name, *inner]) if one in ways)
+        if not used and self._kept.setdefault(name, way) == way:
+            return False
+        key = (name, way, *used)
+        is_new = key not in self._lets
+        if is_new:
+            number = 1 + sum(one[0] == name for one in self._lets)
+            self._lets[key] = self._name_of(name, number)
+        names[name] = self._lets[key]
+        return is_new
+
+    def _read_let(self, name: str, names: Mapping[str, str]) -> None:
+        """Make the formula of a let that has got a name of its own."""
         formula = self._file.lets[name]
         used = {one: names[one] for one in _own_names(self._file, formula) if one in names}
-        if not used:
-            return
-        key = (name, *used.items())
-        if key not in self._lets:
-            number = 1 + sum(one[0] == name for one in self._lets)
-            own = self._lets[key] = self._name_of(name, number)
-            self._of_lets[own] = Renamer(0, used, None)
-            self.lets[own] = self._of_lets[own].formula(formula)
-            self.written[own] = name
-        names[name] = self._lets[key]
+        own = names[name]
+        self._of_lets[own] = Renamer(0, used, None)
+        self.lets[own] = self._of_lets[own].formula(formula)
+        self.written[own] = name
 
 
 def set_arguments(

@@ -667,9 +667,12 @@ class PointHistory:
 def reach_of(made: Plan) -> tuple[int, int] | None:
     """For how long after a time-point anything depends on it, as `ChunkedPoints` takes it.
 
-    None if there is no limit, or if numbers of time-points have a meaning of their own.
+    None if there is no limit, as where a let uses itself, or if numbers of time-points have a
+    meaning of their own.
     """
     if made.point is not None or made.closed:
+        return None
+    if any(state.kind == "present" for state in made.states):
         return None
     time = count = 0
     for state in made.states:

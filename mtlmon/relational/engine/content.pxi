@@ -226,6 +226,9 @@ cdef void add_state(Sum *total, const State *state, uint64_t points, uint64_t le
         add_spans(&own, state, points)
         add_element(total, &own)
         return
+    if is_settled and state.kind == PRESENT:
+        # nothing asks about the last time-point again
+        return
     if is_settled and state.kind == NEIGHBOUR:
         add_queue(&own, &state.inbox, OF_INBOX, points, points - 1, False)
         add_element(total, &own)

@@ -76,4 +76,5 @@ cdef class RelationalEngine:
     cdef object next_late_due(self)
     cdef uint64_t due(self, const LateQuery *late) noexcept nogil
     cdef int run_due(self, uint64_t limit) except -1 nogil
+    cdef int run_joint(self, uint64_t limit) except -1 nogil
     cdef int settle(self) except -1 nogil

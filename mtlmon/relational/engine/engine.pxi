@@ -400,7 +400,10 @@ cdef class RelationalEngine:
             self.here = number
             self.now = time_stamp
             run_early(self, query)
-            if query.late != NONE:
+            if k < self.timeline.joint_queries:
+                if k + 1 == self.timeline.joint_queries:
+                    self.run_joint(self.point_count)
+            elif query.late != NONE:
                 while self.due(&self.timeline.late[self.timeline.late_of[k]]) <= self.point_count:
                     run_late(self, query)
         if self.has_closed:
@@ -432,10 +435,35 @@ cdef class RelationalEngine:
             self.clock = self.timeline.clock
             if least < self.timeline.point_count:
                 self.clock = self.timeline.time_of(least - 1).time_stamp
-            for k in range(self.timeline.late_count):
+            self.run_joint(least)
+            for k in range(self.timeline.joint_count, self.timeline.late_count):
                 late = &self.timeline.late[k]
                 self.current = late.query
                 while self.due(late) == least:
+                    run_late(self, &self.queries[late.query])
+
+    cdef int run_joint(self, uint64_t limit) except -1 nogil:
+        """Run the late blocks that need each other's answers, one time-point after another.
+
+        limit: how many time-points have been read.
+        """
+        cdef size_t k, next
+        cdef uint64_t least
+        cdef LateQuery *late
+        while True:
+            least = NOWHERE
+            for k in range(self.timeline.joint_count):
+                late = &self.timeline.late[k]
+                if self.due(late) <= limit:
+                    next = <size_t> (self.queries[late.query].done - self.taken_base)
+                    least = min(least, self.taken[next])
+            if least == NOWHERE:
+                return 0
+            for k in range(self.timeline.joint_count):
+                late = &self.timeline.late[k]
+                next = <size_t> (self.queries[late.query].done - self.taken_base)
+                if self.due(late) <= limit and self.taken[next] == least:
+                    self.current = late.query
                     run_late(self, &self.queries[late.query])
 
     cdef int settle(self) except -1 nogil:

@@ -19,7 +19,7 @@ OPERATIONS["compare_texts"] = COMPARE_TEXTS
 
 STATE_KINDS = {
     "window": WINDOW, "counts": COUNTS, "since": SINCE_STATE, "until": UNTIL_STATE,
-    "neighbour": NEIGHBOUR, "groups": GROUPS, "spans": SPANS,
+    "neighbour": NEIGHBOUR, "present": PRESENT, "groups": GROUPS, "spans": SPANS,
 }
 ORDERINGS = {None: UNORDERED, "MIN": LEAST_FIRST, "MAX": LARGEST_FIRST}
 LEFT_KINDS = {

@@ -79,8 +79,12 @@ cdef int stand_at(RelationalEngine engine, Numbers *states) except -1 nogil:
     for k in range(states.count):
         state = &engine.states[states.of[k]]
         if state.is_eager and state.position != engine.here:
-            filter_live(engine, state)
+            if not state.is_strict:
+                filter_live(engine, state)
             advance_state(state, engine.here, engine.now)
+            if state.is_strict:
+                # also the rows of the time-point before, which the present one ends
+                filter_live(engine, state)
     return 0
 
 

@@ -301,7 +301,7 @@ cdef int advance_state(State *state, uint64_t here, int64_t now) except -1 nogil
     if state.position == here:
         return 0
     state.now = now
-    if state.kind == NEIGHBOUR:
+    if state.kind == NEIGHBOUR or state.kind == PRESENT:
         take_neighbour(state, here, now)
     elif state.kind == SINCE_STATE:
         take_since(state, here, now)

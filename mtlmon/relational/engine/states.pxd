@@ -12,6 +12,7 @@ cdef enum StateKind:
     SINCE_STATE
     UNTIL_STATE
     NEIGHBOUR                   # PREVIOUS, NEXT
+    PRESENT                     # a let that uses itself, at the time-point
     GROUPS                      # an aggregate of the rows of another state
     SPANS                       # when the rows of another state were live
 
@@ -148,6 +149,6 @@ cdef struct State:
     PyObject *texts_by_number   # the engine's table, which it keeps
     HeapNode *nodes             # of the slots of the parent
     size_t node_room
-    # NEIGHBOUR
+    # NEIGHBOUR, PRESENT
     Rows current
     bint is_current

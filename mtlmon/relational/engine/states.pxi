@@ -363,13 +363,14 @@ cdef int put_time(State *state, int64_t time_stamp, uint64_t point) except -1 no
 
 
 cdef void take_neighbour(State *state, uint64_t here, int64_t now) noexcept nogil:
-    """Find the rows of the time-point before or behind."""
-    cdef uint64_t wanted = here + 1 if state.is_future else here - 1
+    """Find the rows of the time-point before or behind, or of the time-point itself."""
+    cdef bint is_present = state.kind == PRESENT
+    cdef uint64_t wanted = here if is_present else here + 1 if state.is_future else here - 1
     cdef QueuedPoint *point
     cdef int64_t distance
     state.is_current = False
     state.current.count = 0
-    if here == 0 and not state.is_future:
+    if here == 0 and not state.is_future and not is_present:
         return
     while has_points(&state.inbox) and front_point(&state.inbox).point < wanted:
         pop_point(&state.inbox)

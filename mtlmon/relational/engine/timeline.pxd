@@ -14,6 +14,7 @@ cdef struct Awaited:
     # A state that a late block looks at.
     bint is_future
     bint is_neighbour
+    bint is_earlier             # whether the answers about earlier time-points are enough
     int64_t upper               # -1: no bound
     Numbers operands            # the queries whose answers it takes
 
@@ -35,6 +36,9 @@ cdef class Timeline:
     cdef Allocations allocations
     cdef readonly bint is_of_stamps     # whether each time-stamp is a time-point, of that number
     cdef uint32_t query_count, late_count
+    # The first late queries, which may need each other's answers about earlier time-points: they
+    # are those of so many queries, which are run one time-point after another.
+    cdef uint32_t joint_count, joint_queries
     cdef LateQuery *late
     cdef uint32_t *late_of              # of each query, or NONE
     cdef readonly uint64_t point_count
@@ -52,5 +56,6 @@ cdef class Timeline:
     cdef int end(self, int64_t clock, bint is_closed) except -1 nogil
     cdef bint is_ready(self, const LateQuery *late) noexcept nogil
     cdef int settle(self) except -1 nogil
+    cdef uint64_t settle_late(self, size_t first, size_t end) except? 0 nogil
     cdef int64_t due_of(self, const LateQuery *late) noexcept nogil
     cdef void forget(self) noexcept nogil

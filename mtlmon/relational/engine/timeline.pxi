@@ -53,6 +53,9 @@ cdef class Timeline:
             late = &self.late[self.late_count]
             self.late_count += 1
             late.query = <uint32_t> k
+            if k < <size_t> plan.joint:
+                self.joint_count = self.late_count
+                self.joint_queries = <uint32_t> plan.joint
             late.awaited = <Awaited *> allocated(
                 self.allocations, len(query.late_states), sizeof(Awaited)
             )
@@ -60,10 +63,15 @@ cdef class Timeline:
                 if number >= <size_t> len(plan.states):
                     raise ValueError("a plan names a state that does not exist")
                 read_awaited(
-                    self, &late.awaited[late.awaited_count], plan.states[number]
+                    self, &late.awaited[late.awaited_count], plan.states[number],
+                    k < <size_t> plan.joint
                 )
                 late.awaited_count += 1
-            late.reach = reach_of(self, late)
+        # of those that need each other's answers, until nothing grows any more
+        while grows(self):
+            pass
+        for k in range(self.joint_count, self.late_count):
+            self.late[k].reach = reach_of(self, &self.late[k])
 
     def __dealloc__(self):
         cdef size_t k
@@ -195,14 +203,27 @@ cdef class Timeline:
 
     cdef int settle(self) except -1 nogil:
         """Find the time-points at which late blocks can be run now."""
+        cdef uint64_t before = 0
+        cdef uint64_t after = self.settle_late(0, self.joint_count)
+        while before != after and not self.is_of_stamps:
+            # what one of them is ready for may depend on those behind it
+            before = after
+            after = self.settle_late(0, self.joint_count)
+        self.settle_late(self.joint_count, self.late_count)
+        return 0
+
+    cdef uint64_t settle_late(self, size_t first, size_t end) except? 0 nogil:
+        """Find those of some late blocks; returns the sum of their positions."""
         cdef size_t k
+        cdef uint64_t positions = 0
         cdef LateQuery *late
-        for k in range(self.late_count):
+        for k in range(first, end):
             late = &self.late[k]
             if self.is_of_stamps:
                 late.position = self.point_count
                 if not self.is_closed:
                     late.position -= min(late.position, late.reach)
+                positions += late.position
                 continue
             while self.is_ready(late):
                 make_room(
@@ -211,7 +232,8 @@ cdef class Timeline:
                 )
                 late.known[late.position - late.first] = self.point_count
                 late.position += 1
-        return 0
+            positions += late.position
+        return positions
 
     cdef bint is_ready(self, const LateQuery *late) noexcept nogil:
         """Whether the late block of a query can be run at the query's position."""
@@ -229,7 +251,7 @@ cdef class Timeline:
             for j in range(awaited.operands.count):
                 reached = min(reached, self.position_of(awaited.operands.of[j]))
             if not awaited.is_future:
-                if reached < here + (not awaited.is_neighbour):
+                if reached < here + (not awaited.is_earlier):
                     return False
             elif awaited.is_neighbour:
                 if reached < here + 2 and not (
@@ -260,7 +282,7 @@ cdef class Timeline:
             for j in range(awaited.operands.count):
                 reached = min(reached, self.position_of(awaited.operands.of[j]))
             if not awaited.is_future:
-                if reached < here + (not awaited.is_neighbour):
+                if reached < here + (not awaited.is_earlier):
                     return INT64_MAX
             elif awaited.is_neighbour:
                 if reached < here + 2:
@@ -294,12 +316,16 @@ cdef class Timeline:
         self.base = least
 
 
-cdef int read_awaited(Timeline timeline, Awaited *awaited, plan) except -1:
-    """Read what a late block waits for, if it looks at a state."""
+cdef int read_awaited(Timeline timeline, Awaited *awaited, plan, bint is_joint) except -1:
+    """Read what a late block waits for, if it looks at a state.
+
+    is_joint: whether it is one of those that need each other's answers.
+    """
     operands = [] if plan.kind in ("groups", "spans") else [plan.operand]
     operands += [one.operand for one in plan.lefts]
     awaited.is_future = plan.is_future
     awaited.is_neighbour = plan.kind == "neighbour"
+    awaited.is_earlier = plan.is_earlier if is_joint else plan.kind == "neighbour"
     awaited.upper = -1 if plan.upper is None else plan.upper
     awaited.operands = read_numbers(
         timeline.allocations, [one for one in operands if one != NONE], timeline.query_count
@@ -310,6 +336,18 @@ cdef int read_awaited(Timeline timeline, Awaited *awaited, plan) except -1:
 cdef inline uint64_t saturated(uint64_t point, uint64_t reach) noexcept nogil:
     """A time-point, and how far it looks ahead."""
     return point + reach if point < UINT64_MAX - 1 - reach else UINT64_MAX - 1
+
+
+cdef bint grows(Timeline timeline) except? True:
+    """Find the reaches of late blocks that need each other's answers; whether one has grown."""
+    cdef size_t k
+    cdef bint found = False
+    cdef uint64_t reach
+    for k in range(timeline.joint_count):
+        reach = reach_of(timeline, &timeline.late[k])
+        found = found or reach != timeline.late[k].reach
+        timeline.late[k].reach = reach
+    return found
 
 
 cdef uint64_t reach_of(Timeline timeline, const LateQuery *late) except? 0:

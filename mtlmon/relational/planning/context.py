@@ -9,6 +9,7 @@ from mtlmon.policy.predicates.machine_code import constant_as
 from mtlmon.relational.binding import BindingAnalysis, Unbound
 from mtlmon.relational.cells import number_text, to_cell
 from mtlmon.relational.plan import BlockPlan, Plan, StatePlan, cell_kind
+from mtlmon.relational.planning.formulas import late_lets_of
 from mtlmon.relational.programs import is_mixed, kinds_of_variables
 from mtlmon.relational.uses import UseNotes
 from mtlmon.support.generators import run
@@ -18,15 +19,18 @@ from mtlmon.syntax.report import formula_error, shorten, visible
 from mtlmon.syntax.traversal import postorder
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from mtlmon.arrays.native import KeyTable
     from mtlmon.policy import PolicyFile
     from mtlmon.policy.predicates.kinds import Kind
     from mtlmon.relational.analysis import Analysis
     from mtlmon.relational.planning.blocks import Block, Names
-    from mtlmon.relational.preparation import LeftSide, Prepared
+    from mtlmon.relational.preparation import LeftSide, Prepared, PreparedLet
     from mtlmon.syntax.formula import Formula
+
+
+NO_LETS: Mapping[str, PreparedLet] = {}
 
 
 class Context:
@@ -38,10 +42,13 @@ class Context:
         texts: the numbers of texts.
         prepared: the formulas of these policies.
         lefts: the left sides that are counted.
+        lets: the lets that use themselves.
 
     Attributes:
         environment: the columns and constants of the file.
-        relations: the kinds of the arguments of each relation.
+        relations: the kinds of the arguments of each relation and of these lets.
+        lets: these lets.
+        late_lets: those about which later time-points decide.
         plan: the plan so far.
         uses: which queries use which queries and states.
         states: its states.
@@ -58,13 +65,16 @@ class Context:
         texts: KeyTable,
         prepared: Sequence[Prepared],
         lefts: Sequence[LeftSide] = (),
+        lets: Mapping[str, PreparedLet] = NO_LETS,
     ) -> None:
         self._file = file
         self._blocks: list[BlockPlan] = []
         self._fresh_names = 0
         self.texts = texts
         self.environment = file.environment
-        self.relations = analysis.relations
+        self.relations = analysis.predicates
+        self.lets = lets
+        self.late_lets = late_lets_of({name: one.formula for name, one in lets.items()})
         self.states: list[StatePlan] = []
         self.needed: list[list[int]] = []
         self.known_states: dict[object, int] = {}
@@ -75,6 +85,7 @@ class Context:
         # The formulas keep their comparisons alive, so that no other has the same `id`.
         self._formulas = [one.formula for one in prepared]
         self._formulas += [one.formula for one in lefts]
+        self._formulas += [one.formula for one in lets.values()]
         self.kinds = kinds_of_variables(self._formulas, self.relations, self.environment)
         mixed = {
             id(node)
@@ -85,6 +96,8 @@ class Context:
         for one in prepared:
             own = one.analysis.kinds
             self.kinds |= zip(one.names, (own[name] for name in one.analysis.reported), strict=True)
+        for let in lets.values():
+            self.kinds |= zip(let.names, let.kinds, strict=True)
 
     def key_of(self, name: str) -> tuple[str, ...]:
         """The columns of a key that are the last arguments of an atom."""

@@ -12,16 +12,31 @@ from mtlmon.syntax.formula import STRICT, Formula
 from mtlmon.syntax.traversal import postorder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Container, Iterable, Mapping, Sequence
 
     from mtlmon.policy.predicates.expression import Expression
 
 _FUTURES = (ops.EVENTUALLY, ops.ALWAYS, ops.UNTIL, ops.NEXT)
 
 
-def is_late(formula: Formula) -> bool:
-    """Whether later time-points decide about a formula."""
-    return any(node.operator in _FUTURES for node in postorder(formula))
+def is_late(formula: Formula, lets: Container[str] = ()) -> bool:
+    """Whether later time-points decide about a formula.
+
+    Args:
+        formula: the formula.
+        lets: the lets of which later time-points decide that have rows at each time-point.
+    """
+    return any(node.operator in _FUTURES or node.name in lets for node in postorder(formula))
+
+
+def late_lets_of(lets: Mapping[str, Formula]) -> frozenset[str]:
+    """The lets that use themselves about which later time-points decide."""
+    found: frozenset[str] = frozenset()
+    while True:
+        more = frozenset(name for name, formula in lets.items() if is_late(formula, found))
+        if more == found:
+            return found
+        found = more
 
 
 def is_driven(formula: Formula) -> bool:

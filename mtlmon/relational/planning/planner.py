@@ -13,6 +13,7 @@ from mtlmon.relational.closed import closed_parts, looks_ahead_without_bound
 from mtlmon.relational.meeting import meeting_of, without_static
 from mtlmon.relational.outside import MOMENT
 from mtlmon.relational.plan import (
+    NO_QUERY,
     ClosedPlan,
     CountedPlan,
     Plan,
@@ -26,18 +27,21 @@ from mtlmon.relational.planning.context import Context
 from mtlmon.relational.planning.formulas import exists_of, is_driven, is_late, shape, sides
 from mtlmon.relational.planning.states import States
 from mtlmon.relational.planning.steps import Steps
-from mtlmon.relational.preparation import left_sides, prepared_policies
+from mtlmon.relational.preparation import left_sides, prepared_lets, prepared_policies
+from mtlmon.relational.recursion import is_earlier, mentions
 from mtlmon.support.generators import run
 from mtlmon.syntax import operators as ops
+from mtlmon.syntax.formula import STRICT, Formula
 from mtlmon.syntax.report import shorten, visible
+from mtlmon.syntax.traversal import postorder
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from mtlmon.policy import PolicyFile
     from mtlmon.relational.analysis import Analysis
-    from mtlmon.relational.preparation import LeftSide, Prepared
-    from mtlmon.syntax.formula import Formula
+    from mtlmon.relational.plan import StatePlan
+    from mtlmon.relational.preparation import LeftSide, Prepared, PreparedLet
 
 _COUNTED = (ops.HISTORICALLY, ops.ALWAYS)
 # The cost of a conjunct: what filters, from cheap to dear, then what adds rows.
@@ -77,15 +81,24 @@ class Planner:
         prepared: Sequence[Prepared],
         lefts: Sequence[LeftSide] = (),
     ) -> None:
-        self._context = Context(file, analysis, texts, prepared, lefts)
+        lets = _used_lets(
+            analysis, [*(one.formula for one in prepared), *(one.formula for one in lefts)]
+        )
+        self._context = Context(file, analysis, texts, prepared, lefts, lets)
         self._steps = Steps(self._context)
         self._states = States(self._context, self._steps, self)
         self._aggregates = Aggregates(self._context, self._steps, self._states, self)
         self._known_queries: dict[object, int] = {}
+        self._joint = 0
+        # of the lets that use themselves
+        self._let_queries: dict[str, int] = {}
+        if lets:
+            self._plan_lets(lets)
         for number, one in enumerate(prepared):
             self._add_policy(number, one)
         for left in lefts:
             self._count(left)
+        self._connect_lets()
 
     @property
     def plan(self) -> Plan:
@@ -95,7 +108,40 @@ class Planner:
             for name, other in (("point", MOMENT), ("time", ""))
         )
         plan = self._context.plan
-        return plan._replace(point=point, time=time, uses=self._context.uses.uses(plan))
+        uses = self._context.uses.uses(plan)
+        return plan._replace(point=point, time=time, uses=uses, joint=self._joint)
+
+    def _plan_lets(self, lets: Mapping[str, PreparedLet]) -> None:
+        """Plan the lets that use themselves: queries whose rows states of them have."""
+        for name, one in lets.items():
+            self._let_queries[name] = self.query(one.formula, one.names)
+        self._connect_lets()
+        queries, states = self._context.plan.queries, self._context.states
+        order = _in_order(queries, states)
+        numbers = [order.index(number) for number in range(len(order))]
+        queries[:] = [queries[number] for number in order]
+        for number, state in enumerate(states):
+            if state.kind in {"groups", "spans"}:
+                continue
+            lefts = [
+                left if left.operand == NO_QUERY else left._replace(operand=numbers[left.operand])
+                for left in state.lefts
+            ]
+            states[number] = state._replace(operand=numbers[state.operand], lefts=lefts)
+        self._known_queries = {key: numbers[one] for key, one in self._known_queries.items()}
+        self._let_queries = {name: numbers[one] for name, one in self._let_queries.items()}
+        self._context.uses.renumber(numbers)
+        if self._context.late_lets:
+            self._joint = len(queries)
+
+    def _connect_lets(self) -> None:
+        """Give the states of lets that use themselves their queries."""
+        for state, name in self._states.waiting.items():
+            query = self._let_queries[name]
+            self._context.states[state] = self._context.states[state]._replace(operand=query)
+            self._context.plan.queries[query].consumers.append((state, None))
+            self._context.uses.connect(state, query)
+        self._states.waiting = {}
 
     def _add_policy(self, number: int, one: Prepared) -> None:
         plan = self._context.plan
@@ -155,7 +201,8 @@ class Planner:
         waiting = conjuncts(formula)
         self._context.uses.begin(names)
         early, late = Scope(None), Scope(object())
-        late_parts = [one for one in waiting if is_late(one)]
+        late_lets = self._context.late_lets
+        late_parts = [one for one in waiting if is_late(one, late_lets)]
         block = Block({}, 0)
         first: int | None = None
         second: int | None = None
@@ -167,7 +214,7 @@ class Planner:
         else:
             is_guarded = not all(map(self._context.binding.arithmetic.is_in, late_parts))
             rest = self.conjunction(
-                [one for one in waiting if not is_late(one)],
+                [one for one in waiting if not is_late(one, late_lets)],
                 block,
                 early,
                 is_early=True,
@@ -339,7 +386,7 @@ class Planner:
         if operator is ops.FALSE:
             block.add(StepPlan("branch", block.width, "semi"))
         elif operator in (ops.ATOM, ops.PREDICATE):
-            self._steps.scan(node, block, scope, "join")
+            self._scan(node, block, scope, "join")
         elif operator is ops.COMPARISON:
             fresh: frozenset[str] = frozenset()
             if node.operands:
@@ -366,7 +413,7 @@ class Planner:
     def exclude(self, node: Formula, block: Block, scope: Scope) -> None:
         """Add NOT of a formula, whose variables are bound."""
         if node.operator in (ops.ATOM, ops.PREDICATE):
-            self._steps.scan(node, block, scope, "anti")
+            self._scan(node, block, scope, "anti")
         elif node.operator.is_temporal:
             self.probe(node, block, scope, "anti")
         elif node.operator is ops.COMPARISON and not node.operands:
@@ -422,14 +469,37 @@ class Planner:
         while node.operator is ops.EXISTS:
             node = node.operands[0]
         if node.operator is ops.PREDICATE:
-            self._steps.scan(node, block, scope, mode)
+            self._scan(node, block, scope, mode)
             return True
         if node.operator.is_temporal and node.operator not in _COUNTED:
-            if node.operator in (ops.SINCE, ops.UNTIL) and (without_static(node) is not node):
+            if self._plain(node) is not node:
                 return False
             self.probe(node, block, scope, mode)
             return True
         return False
+
+    def _scan(self, node: Formula, block: Block, scope: Scope, mode: str) -> None:
+        """Add the rows of an atom, or of a let that uses itself."""
+        is_let = node.name in self._context.lets
+        state = self._states.present(node, scope) if is_let else None
+        self._steps.scan(node, block, scope, mode, state)
+
+    def _plain(self, node: Formula) -> Formula:
+        """What stands for SINCE or UNTIL, if something else than its state is asked as well.
+
+        Where lets use themselves, `f SINCE[1,*) g` is f and a strict SINCE, which looks at earlier
+        time-points alone: the let may need it before the rows of f and g are known.
+        """
+        if node.operator not in (ops.SINCE, ops.UNTIL) or node.value == STRICT:
+            return node
+        plain = without_static(node)
+        if plain is not node or not is_earlier(node) or not mentions(node, self._context.lets):
+            return plain
+        left = node.operands[0]
+        strict = Formula(ops.SINCE, node.operands, node.interval, None, node.span, STRICT)
+        if left.operator is ops.TRUE:
+            return strict
+        return Formula(ops.AND, (left, strict), None, None, node.span)
 
     def probe(self, node: Formula, block: Block, scope: Scope, mode: str) -> None:
         """Add what a temporal operator holds for."""
@@ -437,13 +507,14 @@ class Planner:
         if operator in _COUNTED:
             self._states.count(node, block, scope, mode)
             return
-        if operator in (ops.SINCE, ops.UNTIL):
-            plain = without_static(node)
-            if plain is not node:
-                negated = mode == "anti"
-                (self.exclude if negated else self.add)(plain, block, scope)
-                return
-        meeting = meeting_of(node, block.bound, self._context.binding)
+        plain = self._plain(node)
+        if plain is not node:
+            negated = mode == "anti"
+            (self.exclude if negated else self.add)(plain, block, scope)
+            return
+        meeting = None
+        if not mentions(node, self._context.lets):
+            meeting = meeting_of(node, block.bound, self._context.binding)
         if meeting is not None:
             self._states.meet(meeting, block, scope, mode)
             return
@@ -451,6 +522,43 @@ class Planner:
         names = free_in(operand)
         number = self._states.state(node, operand, names, scope)
         self._steps.look_up(number, names, block, mode)
+
+
+def _used_lets(analysis: Analysis, formulas: Iterable[Formula]) -> dict[str, PreparedLet]:
+    """The lets that use themselves, as far as formulas use them."""
+    if not analysis.recursions:
+        return {}
+    lets = prepared_lets(analysis)
+    used: set[str] = set()
+    waiting = list(formulas)
+    while waiting:
+        names = {node.name for node in postorder(waiting.pop()) if node.name in lets} - used
+        used |= {name for name in names if name is not None}
+        waiting += [lets[name].formula for name in names if name is not None]
+    return {name: one for name, one in lets.items() if name in used}
+
+
+def _in_order(queries: Sequence[QueryPlan], states: Sequence[StatePlan]) -> list[int]:
+    """Queries behind those whose rows they need at the same time-point; else as they are."""
+    needs: list[set[int]] = []
+    for query in queries:
+        looked_at = [states[number] for number in (*query.early_states, *query.late_states)]
+        feeders = [
+            feeder
+            for state in looked_at
+            if not state.is_earlier and state.kind not in {"groups", "spans"}
+            for feeder in (state.operand, *(left.operand for left in state.lefts))
+        ]
+        needs.append({one for one in feeders if one != NO_QUERY})
+    order: list[int] = []
+    done: set[int] = set()
+    while len(order) < len(queries):
+        following = next(
+            number for number, own in enumerate(needs) if number not in done and own <= done
+        )
+        order.append(following)
+        done.add(following)
+    return order
 
 
 def _not_planned(formula: Formula) -> PolicyError:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mtlmon.policy.first_order.terms import free_in
+from mtlmon.policy.first_order.terms import free_in, terms_of
+from mtlmon.policy.predicates import operators as terms
 from mtlmon.relational.binding import conjuncts
 from mtlmon.relational.normal import normal_form
 from mtlmon.relational.plan import NO_QUERY, LeftPlan, SidePlan, StatePlan, StepPlan
@@ -42,12 +43,17 @@ class States:
         context: what the parts of the planner share.
         steps: writes steps.
         planner: plans the operands.
+
+    Attributes:
+        waiting: the states of lets that use themselves, by name, before their queries are known.
     """
 
     def __init__(self, context: Context, steps: Steps, planner: Planner) -> None:
         self._context = context
         self._steps = steps
         self._planner = planner
+        # the states with the rows of lets that use themselves, which lack a query
+        self.waiting: dict[int, str] = {}
 
     def state(
         self,
@@ -125,6 +131,26 @@ class States:
         scope.atoms |= inner.atoms
         for feeder, place in feeds:
             self._context.plan.queries[feeder].consumers.append((number, place))
+        return number
+
+    def present(self, node: Formula, scope: Scope) -> int:
+        """The state with the rows that a let which uses itself has at a time-point."""
+        context = self._context
+        name = node.name or ""
+        names = context.lets[name].names
+        own = [term.name if term.operator is terms.VARIABLE else None for term in terms_of(node)]
+        key = ("present", name, scope.owner)
+        number = context.known_states.get(key)
+        if number is None:
+            context.uses.begin(names)
+            texts, columns = context.text_columns(names), tuple(range(len(names)))
+            # the operand is known once all such lets are planned
+            state = StatePlan("present", False, 0, None, len(names), texts, NO_QUERY, [columns], [])
+            number = context.add_state(state, key, [])
+            self.waiting[number] = name
+            context.uses.end("state", number)
+        context.uses.use("state", number, own)
+        scope.states[number] = None
         return number
 
     def _lefts(

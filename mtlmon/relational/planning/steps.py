@@ -51,10 +51,12 @@ class Steps:
         scope.atoms[number] = None
         return number
 
-    def scan(self, node: Formula, block: Block, scope: Scope, mode: str) -> None:
-        """Add the rows of an atom."""
-        atom = self._atom(node.name or "", scope)
-        found = self._context.plan.named_atoms[atom].kinds
+    def scan(
+        self, node: Formula, block: Block, scope: Scope, mode: str, state: int | None = None
+    ) -> None:
+        """Add the rows of an atom, or of a let that uses itself, whose state has them."""
+        number = self._atom(node.name or "", scope) if state is None else state
+        found = kinds_of_arguments(node.name or "", self._context.relations)
         keys: list[tuple[int, int]] = []
         fixed: list[tuple[int, int]] = []
         equal: list[int] = []
@@ -75,7 +77,8 @@ class Steps:
                 equal += [taken[argument.name], place]
             else:
                 taken[argument.name] = place
-        self.join("scan", "atom", atom, len(found), block, mode, keys, taken, fixed, equal)
+        source = "atom" if state is None else "neighbour"
+        self.join("scan", source, number, len(found), block, mode, keys, taken, fixed, equal)
 
     def join(
         self,

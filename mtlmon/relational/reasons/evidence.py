@@ -19,7 +19,13 @@ from mtlmon.relational.cells import values_of
 from mtlmon.relational.keyed import HERE, without_keys
 from mtlmon.relational.native import PointBlock, RelationalEngine
 from mtlmon.relational.planning import plan
-from mtlmon.relational.preparation import opened, opened_policy, prepared_policies, readable
+from mtlmon.relational.preparation import (
+    opened,
+    opened_policy,
+    prepared_lets,
+    prepared_policies,
+    readable,
+)
 from mtlmon.relational.programs import kinds_of_variables
 from mtlmon.relational.reasons.patterns import HERE as AT_POINT
 from mtlmon.relational.reasons.patterns import patterns_of
@@ -278,9 +284,10 @@ class Explainer:
         self._unit = file.environment.unit
         self._relations = analysis.relations
         self._made = made_atoms(file)
+        self._lets = prepared_lets(analysis)
         prepared = prepared_policies(analysis)
         kinds = kinds_of_variables(
-            [one.formula for one in prepared], analysis.relations, file.environment
+            [one.formula for one in prepared], analysis.predicates, file.environment
         )
         self._shown: list[Formula] = []
         for number, one in enumerate(prepared):
@@ -312,7 +319,9 @@ class Explainer:
                 [
                     [
                         _Search(pattern, violation, self._most_rows, trace)
-                        for pattern in patterns_of(conjunct, valuation, self._relations, self._made)
+                        for pattern in patterns_of(
+                            conjunct, valuation, self._relations, self._made, self._lets
+                        )
                     ]
                     for conjunct in self._conjuncts(violation.policy)
                 ]

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from mtlmon.policy.predicates.kinds import Kind
     from mtlmon.relational.cells import Value
+    from mtlmon.relational.preparation import PreparedLet
     from mtlmon.syntax.formula import Formula
 
 __all__ = ["HERE", "Pattern", "Region", "patterns_of"]
@@ -53,6 +54,13 @@ class Region(NamedTuple):
             and (self.last is None or number <= self.last)
         )
 
+    def covers(self, other: Region) -> bool:
+        """Whether it has all time-points that another one has."""
+        return all(
+            mine is None or (one is not None and (one >= mine if is_least else one <= mine))
+            for mine, one, is_least in zip(self, other, (True, False) * 2, strict=True)
+        )
+
 
 HERE = Region(0, 0, 0, 0)
 
@@ -79,12 +87,44 @@ class Pattern(NamedTuple):
             for wanted, value in zip(self.arguments, row, strict=True)
         ) and all(row[one] == row[other] for one, other in self.equal)
 
+    def covers(self, other: Pattern) -> bool:
+        """Whether it has all rows that another pattern has."""
+        return (
+            self.atom == other.atom
+            and self.region.covers(other.region)
+            and set(self.equal) <= set(other.equal)
+            and all(
+                one is None or one == two
+                for one, two in zip(self.arguments, other.arguments, strict=True)
+            )
+        )
+
+
+NO_LETS: Mapping[str, PreparedLet] = {}
+
+
+class _Part(NamedTuple):
+    """A part of a formula that is looked at.
+
+    Attributes:
+        formula: the part.
+        region: where it is looked at.
+        values: the values of its variables that are known.
+        within: the lets that it belongs to, with the region of what they depend on.
+    """
+
+    formula: Formula
+    region: Region
+    values: Mapping[str, Value]
+    within: Mapping[str, Region]
+
 
 def patterns_of(
     formula: Formula,
     valuation: Mapping[str, Value],
     relations: Mapping[str, tuple[Kind, ...]],
     made: frozenset[str],
+    lets: Mapping[str, PreparedLet] = NO_LETS,
 ) -> list[Pattern]:
     """Return the patterns of all atoms of a formula, each once.
 
@@ -93,21 +133,41 @@ def patterns_of(
         valuation: the values of variables that are known.
         relations: the kinds of the arguments of each atom with arguments.
         made: the atoms that are no rows of the log.
+        lets: the lets that use themselves, each of which stands for what its formula looks at.
     """
     found: dict[Pattern, None] = {}
-    stack = [(formula, HERE)]
+    of_lets: dict[Pattern, None] = {}
+    # what lets have been looked at, for which values, and where
+    seen: set[tuple[str, tuple[Value | None, ...], Region]] = set()
+    stack = [_Part(formula, HERE, valuation, {})]
     while stack:
-        node, region = stack.pop()
-        if node.operator is ops.ATOM:
-            found[Pattern(node.name or "", (), (), region)] = None
-        elif node.operator is ops.PREDICATE:
-            if node.name not in made and written_name(node.name or "") != KEY_OF_ROW:
-                kinds = relations[node.name or ""]
-                found[_pattern(node, valuation, kinds, region)] = None
+        node, region, values, within = stack.pop()
+        name = node.name or ""
+        if name in lets and node.operator in (ops.ATOM, ops.PREDICATE):
+            # what a let is depends on what it was at any earlier time-point
+            region = within.get(name, region)
+            pattern = _pattern(node, values, lets[name].kinds, region)
+            if (name, pattern.arguments, region) in seen:
+                continue
+            seen.add((name, pattern.arguments, region))
+            pairs = zip(lets[name].names, pattern.arguments, strict=True)
+            own = {parameter: value for parameter, value in pairs if value is not None}
+            earlier = region._replace(earliest=None, first=None)
+            stack.append(_Part(lets[name].formula, region, own, {name: earlier, **within}))
+        elif node.operator in (ops.ATOM, ops.PREDICATE):
+            if name not in made and written_name(name) != KEY_OF_ROW:
+                kinds = relations[name] if node.operator is ops.PREDICATE else ()
+                (of_lets if within else found)[_pattern(node, values, kinds, region)] = None
         else:
-            parts = _parts(node)
-            stack += [(part, region.shifted(other)) for part, other in reversed(list(parts))]
-    return list(found)
+            stack += [
+                _Part(part, region.shifted(other), values, within)
+                for part, other in reversed(list(_parts(node)))
+            ]
+    # lets look for rows in many ways, of which the widest ones are shown
+    wide = [
+        one for one in of_lets if not any(two is not one and two.covers(one) for two in of_lets)
+    ]
+    return list(dict.fromkeys([*found, *wide]))
 
 
 def _pattern(

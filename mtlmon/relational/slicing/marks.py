@@ -17,7 +17,7 @@ from mtlmon.relational.nothing import driving, is_total
 from mtlmon.syntax import operators as ops
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from mtlmon.policy.predicates.expression import Expression
     from mtlmon.syntax.formula import Formula
@@ -27,8 +27,28 @@ __all__ = ["asks_for_marks", "compares_numbers"]
 _UNARY = (ops.ONCE, ops.EVENTUALLY, ops.PREVIOUS, ops.NEXT)
 
 
+def lets_with_rows(lets: Mapping[str, Formula], built_in: Collection[str]) -> frozenset[str]:
+    """Return the lets that use themselves which may hold at a time-point without rows.
+
+    Args:
+        lets: their formulas in normal form.
+        built_in: the names of the atoms that have a row at each time-point.
+    """
+    found: frozenset[str] = frozenset()
+    while True:
+        # what is empty if all others are, is empty at the first time-point, and at each behind it
+        made = {*built_in, *found}
+        more = frozenset(name for name, one in lets.items() if not _is_empty(one, made))
+        if more == found:
+            return found
+        found = more
+
+
 def asks_for_marks(
-    formula: Formula, built_in: Collection[str], is_alone: Callable[[Formula], bool]
+    formula: Formula,
+    built_in: Collection[str],
+    is_alone: Callable[[Formula], bool],
+    lets: Sequence[Formula] = (),
 ) -> list[Formula]:
     """Return the parts because of which a policy has to get every time-point.
 
@@ -37,11 +57,13 @@ def asks_for_marks(
 
     Args:
         formula: the formula in normal form.
-        built_in: the names of the atoms that have a row at each time-point.
+        built_in: the names of the atoms that have a row at each time-point, and of such lets.
         is_alone: whether a formula binds its free variables.
+        lets: the formulas of the lets that use themselves, and that it uses.
     """
     found = [] if _is_empty(formula, built_in) else [formula]
-    found += _remembering(formula, built_in, is_alone)
+    for one in (formula, *lets):
+        found += _remembering(one, built_in, is_alone)
     unique: dict[int, Formula] = {id(one): one for one in found}
     return list(unique.values())
 
@@ -80,7 +102,10 @@ def _is_empty(formula: Formula, built_in: Collection[str]) -> bool:
         elif operator is ops.COMPARISON:
             if not any(_has_no_groups(node, one, built_in) for one in aggregates_of(node)):
                 return False
-        elif operator not in (ops.ATOM, ops.FALSE):
+        elif operator is ops.ATOM:
+            if node.name in built_in:
+                return False
+        elif operator is not ops.FALSE:
             return False
     return True
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from mtlmon.errors import LimitError
 from mtlmon.policy.definitions import Policy
-from mtlmon.policy.first_order.terms import terms_of
+from mtlmon.policy.first_order.terms import predicate, terms_of
 from mtlmon.policy.predicates import operators as terms
+from mtlmon.policy.predicates.expression import Expression
 from mtlmon.relational.atoms import made_atoms
 from mtlmon.relational.binding import BindingAnalysis
 from mtlmon.relational.closed import looks_ahead_without_bound
@@ -17,12 +18,17 @@ from mtlmon.relational.preparation import (
     Prepared,
     left_sides,
     opened_policy,
+    prepared_lets,
     prepared_policies,
     readable,
     value_of_constant,
 )
 from mtlmon.relational.programs import is_mixed, kinds_of_variables
-from mtlmon.relational.slicing.marks import asks_for_marks, compares_numbers
+from mtlmon.relational.slicing.marks import (
+    asks_for_marks,
+    compares_numbers,
+    lets_with_rows,
+)
 from mtlmon.relational.slicing.shares import Load, best_shares
 from mtlmon.relational.slicing.statistics import Statistics
 from mtlmon.syntax import operators as ops
@@ -31,13 +37,13 @@ from mtlmon.syntax.report import shorten, visible
 from mtlmon.syntax.traversal import postorder
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from mtlmon.policy import PolicyFile
     from mtlmon.policy.predicates.kinds import Kind
     from mtlmon.relational.analysis import Analysis
     from mtlmon.relational.cells import Value
-    from mtlmon.relational.preparation import LeftSide
+    from mtlmon.relational.preparation import LeftSide, PreparedLet
 
 from mtlmon.relational.slicing.slices import (
     MOST_SLICES,
@@ -89,17 +95,24 @@ def plan_slices(
     require_slices(count)
     prepared = prepared_policies(analysis)
     lefts = left_sides(analysis) if counts_triggered else []
+    lets = prepared_lets(analysis)
     kinds = kinds_of_variables(
-        [*(one.formula for one in prepared), *(one.formula for one in lefts)],
-        analysis.relations,
+        [
+            *(one.formula for one in prepared),
+            *(one.formula for one in lefts),
+            *(one.formula for one in lets.values()),
+        ],
+        analysis.predicates,
         file.environment,
     )
     for one in prepared:
         kinds |= dict(
             zip(one.names, (one.analysis.kinds[n] for n in one.analysis.reported), strict=True)
         )
+    for let in lets.values():
+        kinds |= zip(let.names, let.kinds, strict=True)
     statistics = statistics or Statistics()
-    slicer = _Slicer(file, analysis, kinds, count, statistics, seed)
+    slicer = _Slicer(file, analysis, kinds, count, statistics, seed, lets)
     found = [
         slicer.policy(number, one, None if exposed is None else exposed[number])
         for number, one in enumerate(prepared)
@@ -120,6 +133,7 @@ class _Slicer:
         count: int,
         statistics: Statistics,
         seed: int,
+        lets: Mapping[str, PreparedLet],
     ) -> None:
         self.analysis = analysis
         self.relations = analysis.relations
@@ -128,7 +142,12 @@ class _Slicer:
         self.count = count
         self.statistics = statistics
         self.key = f"{seed}\0{file.text}".encode()
-        self.built_in = made_atoms(file)
+        self.lets = lets
+        formulas = {name: let.formula for name, let in lets.items()}
+        built_in = made_atoms(file)
+        # what may have rows at a time-point without rows
+        self.made = built_in | lets_with_rows(formulas, built_in)
+        self.built_in = built_in
 
     def is_countable(self, left: LeftSide) -> bool:
         """Whether the valuations of a left side can be found by itself."""
@@ -149,13 +168,14 @@ class _Slicer:
         self, number: int, prepared: Prepared, given: Sequence[str] | None
     ) -> tuple[PolicySlices, Prepared]:
         """Plan the slices of a policy, with given exposed variables or any."""
-        marks = asks_for_marks(prepared.formula, self.built_in, self.is_alone)
-        compares = compares_numbers(prepared.formula, self.built_in)
+        used = self.used_lets(prepared.formula)
+        marks = asks_for_marks(prepared.formula, self.made, self.is_alone, used)
+        compares = any(compares_numbers(one, self.made) for one in (prepared.formula, *used))
         opened = prepared.formula
         hidden: tuple[str, ...] = ()
         if prepared.names or not looks_ahead_without_bound(opened):
             opened, hidden = opened_policy(prepared, self.kinds, self.environment)
-        atoms = [one for one in postorder(opened) if self.is_of_log(one)]
+        atoms = self.atoms_of(opened, (*prepared.names, *hidden))
         available = hidden if given is None else tuple(given)
         names = self.candidates(opened, (*prepared.names, *available), atoms)
         shares = self.shares(names, atoms)
@@ -210,11 +230,63 @@ class _Slicer:
         }
         return BindingAnalysis({}, mixed).is_alone(formula)
 
-    def is_of_log(self, node: Formula) -> bool:
-        """Whether a formula is an atom whose rows the log has."""
-        if node.operator is ops.PREDICATE:
-            return node.name not in self.built_in
-        return node.operator is ops.ATOM
+    def atoms_of(self, formula: Formula, names: Sequence[str]) -> list[Formula]:
+        """The atoms of a formula whose rows the log has.
+
+        A let that uses itself stands for the atoms of its formula, as often as it is used there,
+        which goes on until there is nothing new.
+
+        Args:
+            formula: the formula.
+            names: the variables that matter.
+        """
+        found: list[Formula] = []
+        of_lets: list[Formula] = []
+        seen: set[tuple[str, tuple[str, ...]]] = set()
+        waiting: list[tuple[Formula, dict[str, Expression]]] = [(formula, {})]
+        while waiting:
+            whole, values = waiting.pop()
+            for node in postorder(whole):
+                name = node.name or ""
+                if node.operator not in (ops.ATOM, ops.PREDICATE) or name in self.built_in:
+                    continue
+                arguments = [
+                    values.get(one.name, one) if one.operator is terms.VARIABLE else one
+                    for one in terms_of(node)
+                ]
+                if name not in self.lets:
+                    own = predicate(name, *arguments) if arguments else node
+                    (found if whole is formula else of_lets).append(own)
+                    continue
+                let = self.lets[name]
+                given = {
+                    parameter: one
+                    for parameter, one in zip(let.names, arguments, strict=True)
+                    if one.operator is terms.VARIABLE and one.name in names
+                }
+                key = (name, tuple(str(given.get(parameter)) for parameter in let.names))
+                if key not in seen:
+                    seen.add(key)
+                    waiting.append((let.formula, given))
+        wide: list[Formula] = []
+        for one in of_lets:
+            # a row that another occurrence wants everywhere need not be wanted somewhere
+            if not any(_covers(two, one, names) for two in wide):
+                wide = [two for two in wide if not _covers(one, two, names)]
+                wide.append(one)
+        return [*found, *wide]
+
+    def used_lets(self, formula: Formula) -> list[Formula]:
+        """The formulas of the lets that use themselves and that a formula uses."""
+        found: dict[str, Formula] = {}
+        waiting = [formula]
+        while waiting:
+            for node in postorder(waiting.pop()):
+                name = node.name or ""
+                if name in self.lets and name not in found:
+                    found[name] = self.lets[name].formula
+                    waiting.append(found[name])
+        return list(found.values())
 
     def candidates(
         self, formula: Formula, names: Sequence[str], atoms: Sequence[Formula]
@@ -355,6 +427,23 @@ class _Slicer:
         ):
             return "no atom has one of its variables"
         return "most of its rows would go to all slices"
+
+
+def _covers(one: Formula, other: Formula, names: Sequence[str]) -> bool:
+    """Whether all rows that match an occurrence of an atom match another one, `one`, as well.
+
+    Then `one` sends them wherever the other does.
+    """
+    if one.name != other.name:
+        return False
+    wanted: list[Expression | None] = []
+    for term in terms_of(one):
+        is_any = term.operator is not terms.CONSTANT and str(term.value) not in names
+        wanted.append(None if is_any else term)
+    variables = [str(term.value) for term in terms_of(one) if term.operator is terms.VARIABLE]
+    return len(set(variables)) == len(variables) and all(
+        term is None or term == two for term, two in zip(wanted, terms_of(other), strict=True)
+    )
 
 
 def _without(formula: Formula, names: Sequence[str], origin: Formula) -> Formula:

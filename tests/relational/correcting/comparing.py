@@ -42,6 +42,9 @@ POLICIES = [
     "FORALL u. r(u) IMPLIES HISTORICALLY[0,2] (p(u) IMPLIES EVENTUALLY[0,1] q(u))",
     "FORALL u. p(u) IMPLIES NOT COUNT(ONCE[0,6] (q(u) AND point(i)) BY u) >= 2",
     'FORALL u, v. p(u) AND q(v) AND NOT u = "a" IMPLIES (ONCE (r(u) AND NOT r("b"))) OR r(v)',
+    "let l(u) = p(u) OR (PREVIOUS l(u)) AND NOT q(u)\npolicy one: FORALL u. r(u) IMPLIES NOT l(u)",
+    "let l(u) = p(u) OR ((EXISTS v. ONCE[1,4] l(v)) AND q(u) AND EVENTUALLY[0,3] r(u))\n"
+    "policy one: FORALL u. r(u) IMPLIES PREVIOUS NOT l(u)",
 ]
 
 

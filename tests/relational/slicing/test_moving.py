@@ -131,6 +131,10 @@ def test_any_plan_becomes_any_other(
 
 
 OPERATORS = {
+    "a let that uses itself": "let l(x) = p(x) OR (PREVIOUS l(x)) AND NOT q(x, x)\n"
+    "find a: q(x, y) AND l(y) AND ONCE[0,3] l(x)",
+    "a let that looks ahead": "let l(x) = p(x) OR (PREVIOUS l(x)) AND EVENTUALLY[0,2] q(x, x)\n"
+    "find a: q(x, y) AND l(y) AND ONCE[0,3] l(x)",
     "window": "find a: p(x) AND ONCE[0,4] q(x, y)",
     "lower bounds": "find a: p(x) AND ONCE[2,6] q(x, y)",
     "no bound": "find a: p(x) AND ONCE q(x, y)",
