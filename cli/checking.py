@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from mtlmon.policy.definitions import Relation
     from mtlmon.policy.predicates.kinds import Kind
     from mtlmon.relational import Analysis
+    from mtlmon.relational.slicing import Statistics
     from mtlmon.tables.formats.dialect import Dialect
 
 __all__ = ["check_policy"]
@@ -219,6 +220,7 @@ def explanation(
     mode: Mode = "local",
     slices: int | None = None,
     slice_seed: int = 0,
+    statistics: Statistics | None = None,
 ) -> str:
     """Explain the policies as --explain-formula does, and the atoms that predicates define.
 
@@ -228,6 +230,7 @@ def explanation(
         mode: the mode of the monitor.
         slices: the number of slices to explain, or None.
         slice_seed: the seed of their hash functions.
+        statistics: what is known of the log for them, or None.
 
     Raises:
         PolicyError: a policy with variables cannot be evaluated.
@@ -245,7 +248,8 @@ def explanation(
         if policy.is_first_order:
             blocks.append(first_order_block(file, analysis, policy))
             if slices is not None and analysis is not None:
-                blocks.append(slices_block(file, schema, policy, slices, slice_seed))
+                planned = slices, slice_seed, statistics
+                blocks.append(slices_block(file, schema, policy, *planned))
             continue
         engine = engine_of(policy.formula, mode)
         time = None if has_time_bound(policy.formula, mode) else SLOW
@@ -355,7 +359,12 @@ def first_order_block(file: PolicyFile, analysis: Analysis | None, policy: Polic
 
 
 def slices_block(
-    file: PolicyFile, schema: pa.Schema | None, policy: Policy, slices: int, seed: int
+    file: PolicyFile,
+    schema: pa.Schema | None,
+    policy: Policy,
+    slices: int,
+    seed: int,
+    statistics: Statistics | None,
 ) -> str:
     """Explain how a policy with variables is sliced."""
     from mtlmon.relational.keyed import keyed_file
@@ -366,7 +375,8 @@ def slices_block(
     keyed = keyed_file(file, file.key or ())
     analysis = first_order_analysis(keyed, schema)
     assert analysis is not None
-    found = plan_slices(keyed, analysis, slices, seed=seed).policies[number]
+    planned = plan_slices(keyed, analysis, slices, seed=seed, statistics=statistics)
+    found = planned.policies[number]
     return "\n".join(["Slices", *(f"  {line}" for line in describe_slices(found, slices))])
 
 

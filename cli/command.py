@@ -164,4 +164,10 @@ def explain(file: Formula | PolicyFile, options: RunSpec) -> None:
     from mtlmon.cli.checking import explanation
 
     seed = options.judging.slice_seed or 0
-    show(explanation(file, None, options.judging.mode, options.judging.slices, seed))
+    statistics = None
+    if options.judging.statistics is not None:
+        from mtlmon.run.relations import known_statistics
+
+        statistics = known_statistics(options)
+    judging = options.judging
+    show(explanation(file, None, judging.mode, judging.slices, seed, statistics))

@@ -600,6 +600,18 @@ def add_other_options(group: argparse._ArgumentGroup) -> None:
         help="with --slices: spread values over slices in another way (default: 0)",
     )
     group.add_argument(
+        "--statistics",
+        metavar="FILE",
+        help="with --slices: know from the start how many rows atoms have and which values are "
+        "frequent, from FILE, as --write-statistics writes it",
+    )
+    group.add_argument(
+        "--write-statistics",
+        metavar="FILE",
+        help="with --slices: write to FILE how many rows atoms have and which values are frequent, "
+        "from some of the rows of each part of the log",
+    )
+    group.add_argument(
         "--threads",
         type=positive,
         metavar="N",

@@ -145,6 +145,8 @@ class EngineOptions(TypedDict, total=False):
     bdd: Literal["auto", "cudd", "autoref"]
     slices: int | None
     slice_seed: int | None
+    statistics: Path | None
+    write_statistics: Path | None
     threads: int | None
     max_rows: int | None
 
@@ -234,7 +236,10 @@ VALUES: dict[str, Callable[[str], object]] = {
 }
 """What reads the value of an option, from the text that the command has."""
 
-_PATHS = ("signature", "late", "output", "explain_output", "report", "checkpoint")
+_PATHS = (
+    *("signature", "late", "output", "explain_output", "report", "checkpoint"),
+    *("statistics", "write_statistics"),
+)
 
 _NAMES = {
     "key": "keys",

@@ -297,6 +297,10 @@ class LateWork(EventWork):
         note_left_out(0 if answers is None else answers.left_out, self.host)
         if not self.is_complete:
             return
+        if answers is not None:
+            from mtlmon.run.relations import write_sample
+
+            write_sample(answers.history.chunked.engine, self.options)
         note_untriggered(self.tallies, self.options)
         if self.check.plain is not None:
             note_waiting(self.check.plain.waiting_rows, source.row_name, self.options.host)
@@ -488,6 +492,7 @@ class LateWork(EventWork):
             ("with other --time-points", options.log.time_points),
             ("with other --slices", options.judging.slices),
             ("with another --slice-seed", options.judging.slice_seed),
+            *statistics_setting(options),
             verdicts,
             (f"with{'out' if options.output.rows else ''} --rows", options.output.rows),
             (f"with{'out' if options.output.arrival else ''} --arrival", options.output.arrival),
@@ -497,6 +502,17 @@ class LateWork(EventWork):
 
     def work_in_small_steps(self, events: int) -> None:
         """Do nothing: a batch is what is read at once."""
+
+
+def statistics_setting(options: RunSpec) -> list[tuple[str, object]]:
+    """Return what was known of the log before it was sliced, as a setting, if anything was."""
+    from mtlmon.run.relations import known_statistics
+
+    known = known_statistics(options)
+    if known is None:
+        return []
+    heavy = sorted((*one, sorted(map(repr, values))) for one, values in known.heavy.items())
+    return [("with other --statistics", [dict(known.rates), [list(one) for one in heavy]])]
 
 
 def restore_all(holders: Sequence[Holder | None], parts: Sequence[bytes]) -> None:

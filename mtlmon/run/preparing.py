@@ -75,8 +75,15 @@ def fitting(file: Formula | PolicyFile, options: RunSpec) -> tuple[Formula | Pol
             "--event-separator needs the column of event names: add --event COLUMN "
             "(see mtlmon --help)"
         )
-    if options.judging.slice_seed is not None and options.judging.slices is None:
-        raise RunError("--slice-seed is for slices: add --slices N, or leave it out")
+    judging = options.judging
+    of_slices = {
+        "--slice-seed": judging.slice_seed,
+        "--statistics": judging.statistics,
+        "--write-statistics": judging.write_statistics,
+    }
+    for name, given in of_slices.items():
+        if given is not None and judging.slices is None:
+            raise RunError(f"{name} is for slices: add --slices N, or leave it out")
     return file, options
 
 

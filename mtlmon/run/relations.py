@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from mtlmon.relational.plan import Plan
     from mtlmon.relational.running import AnswerOutput
     from mtlmon.relational.slicing.engine import Engine
+    from mtlmon.relational.slicing.statistics import Statistics
     from mtlmon.run.files import Writer
     from mtlmon.run.found_values import FoundValues
     from mtlmon.run.spec import Judging, Log, RunSpec
@@ -161,7 +162,8 @@ def engine_for(file: PolicyFile, analysis: Analysis, options: RunSpec) -> Engine
     """
     counts = counts_left_sides(file, options)
     goes_on = options.checkpoint.resume or (counts and options.checkpoint.path is not None)
-    if (options.judging.slices or 1) == 1 and not (options.judging.slices and goes_on):
+    needs_slices = goes_on or options.judging.write_statistics is not None
+    if (options.judging.slices or 1) == 1 and not (options.judging.slices and needs_slices):
         # slices can go on from any other number of them, one engine only from one engine
         made = plan(file, analysis, counts_triggered=counts)
         require_counted(analysis, made, options)
@@ -176,6 +178,7 @@ def engine_for(file: PolicyFile, analysis: Analysis, options: RunSpec) -> Engine
         options.judging.slices,
         seed=options.judging.slice_seed or 0,
         counts_triggered=counts,
+        statistics=known_statistics(options),
     )
     for one in slicing.policies[: slicing.policy_count]:
         if one.remark is not None:
@@ -192,7 +195,44 @@ def engine_for(file: PolicyFile, analysis: Analysis, options: RunSpec) -> Engine
         rebalances=options.times.lateness is None,
     )
     require_counted(analysis, engine.plan, options)
+    if options.judging.write_statistics is not None:
+        from mtlmon.relational.slicing.statistics import RowSample
+
+        engine.sample = RowSample()
     return engine
+
+
+def known_statistics(options: RunSpec) -> Statistics | None:
+    """Return what is known of the log before it is read, or None.
+
+    Raises:
+        RunError, MtlmonError: the file cannot be read, or has no statistics.
+    """
+    path, slices = options.judging.statistics, options.judging.slices
+    if path is None:
+        return None
+    from mtlmon.relational.slicing.statistics import read_statistics
+
+    try:
+        return read_statistics(path, slices or 1)
+    except OSError as error:
+        raise RunError(f"{path}: {error.strerror or error}") from None
+
+
+def write_sample(engine: object, options: RunSpec) -> None:
+    """Write the statistics of the log that an engine with slices has read, if they are wanted.
+
+    Raises:
+        RunError: the file cannot be written.
+    """
+    path = options.judging.write_statistics
+    sample = getattr(engine, "sample", None)
+    if path is None or sample is None:
+        return
+    try:
+        sample.write(path)
+    except OSError as error:
+        raise RunError(f"{path}: {error.strerror or error}") from None
 
 
 def limit_engine(options: RunSpec, engine: Engine) -> None:
@@ -338,7 +378,8 @@ class Check:
             self.point_rows.forget(self.run.settled_points)
 
     def report_end(self) -> None:
-        """Mention what the answers do not show."""
+        """Mention what the answers do not show, and write statistics."""
+        write_sample(self.engine, self.options)
         note_untriggered(self.tallies, self.options)
         if self.engine.overflows:
             self.options.host.note(

@@ -209,6 +209,8 @@ class Judging(Frozen):
     negate: bool = False
     slices: int | None = None
     slice_seed: int | None = None
+    statistics: str | None = None
+    write_statistics: str | None = None
     fail_on: Literal["info", "low", "medium", "high", "critical"] | None = None
     fail_on_vacuous: bool = False
     # what is done if an implication was never triggered, besides the exit status

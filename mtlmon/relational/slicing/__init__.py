@@ -11,7 +11,13 @@ from mtlmon.relational.slicing.slices import (
     SlicedVariable,
     Slicing,
 )
-from mtlmon.relational.slicing.statistics import Frequent, RowCounts, Statistics
+from mtlmon.relational.slicing.statistics import (
+    Frequent,
+    RowCounts,
+    RowSample,
+    Statistics,
+    read_statistics,
+)
 
 __all__ = [
     "MOST_SLICES",
@@ -20,9 +26,11 @@ __all__ = [
     "Grid",
     "PolicySlices",
     "RowCounts",
+    "RowSample",
     "SlicedVariable",
     "Slicing",
     "Statistics",
     "plan_slices",
+    "read_statistics",
     "require_slices",
 ]

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from mtlmon.relational.analysis import Analysis
     from mtlmon.relational.plan import Plan
     from mtlmon.relational.slicing.slices import PolicySlices, Slicing
+    from mtlmon.relational.slicing.statistics import RowSample
 
 __all__ = ["Engine", "SlicedEngine"]
 
@@ -86,6 +87,7 @@ class SlicedEngine:
         is_ahead: whether `advance` may return before the time-points have been taken in, so that
             the next ones can be read; their answers come with a later call, or with `settle`.
         balance: finds out when other slices would spread rows more evenly.
+        sample: looks at some of the rows, for statistics; None if these are not wanted.
         pauses: has no effect, as all slices take in whole blocks.
         pauses_at_found: has no effect, likewise.
 
@@ -124,6 +126,7 @@ class SlicedEngine:
         self.is_ahead = False
         self.pauses = self.pauses_at_found = False
         self._rebalances = rebalances
+        self.sample: RowSample | None = None
         # what Python computes numbers texts, which only one thread may do
         self._threads = 1 if own.functions else threads or processor_count()
         self._pool: ThreadPoolExecutor | None = None
@@ -328,6 +331,8 @@ class SlicedEngine:
         if self.is_closed:
             raise MtlmonError("the log has ended: no time-point can follow")
         if len(self.points):
+            if self.sample is not None:
+                self.sample.look(self.points, self._own)
             if self._rebalances and self.balance.look(self.points, self._own):
                 self._rebalance()
             if self._unused:
