@@ -662,6 +662,8 @@ example("mtlmon.check", followed)(follow=True)
 example("mtlmon.check", ran)(
     idle="1x",
     slice_seed=3,
+    statistics="known.json",
+    write_statistics="seen.json",
     threads=0,
     csv_safe=True,
     time_stamps="iso",
@@ -671,6 +673,7 @@ example("mtlmon.check", ran)(
 
 ASSERTED = "mtlmon.testing.check"
 example(ASSERTED, asserted)(max_memory=10, bdd="cud", slice_seed=3, threads=0)
+example(ASSERTED, asserted)(statistics="known.json", write_statistics="seen.json")
 OF_KEYS = "atom e(k) = p\npolicy a: e(x) IMPLIES ONCE[1,9] e(x)"
 example(ASSERTED, lambda **o: asserted(OF_KEYS, **o))(time_points="stamp", max_rows=0, slices=0)
 example(ASSERTED, asserted, {"time": "down"})(lateness=9)
@@ -711,6 +714,7 @@ example("mtlmon.live", late_at, {"time": "down", "wait": 0})(late=_Folder("late.
 example("mtlmon.live", given_to_live)(
     key="k", max_memory=10, rows=True, verdicts="false", threads=0, slice_seed=3, text=True
 )
+example("mtlmon.live", given_to_live)(statistics="known.json", write_statistics="seen.json")
 example("mtlmon.live", saved)(snapshot=True)
 example("mtlmon.live", lambda **o: given_to_live("EVENTUALLY[0,9] x", XS, **o))(
     mode="naive", resolve=True, end_time="inf", bdd="cud"
