@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.time_points import ROWS
+from mtlmon.streams.own_dues import OwnDues
 from mtlmon.syntax.bounds import UNITS
 from mtlmon.syntax.durations import length_text
 
@@ -432,7 +433,12 @@ def kept_instances(
     if family.ticks_of_ends is not None:
         total += 32 * (own.traces + _LEAST_KEYS)
     for ticks in family.own_ticks:
-        if ticks.due is not None:
+        if isinstance(ticks.due, OwnDues):
+            rows_of_ticks = load.rows(ticks.due.longest_delay)
+            if rows_of_ticks is None:
+                return Kept(shown, words, None, None, f"nothing limits ticks that are due: {_RATE}")
+            total += ticks.due.most_bytes(rows_of_ticks, LARGEST_BATCH)
+        elif ticks.due is not None:
             total += kept_ticks(ticks.due, own, unit, most_ticks).total or 0
     texts = sum(column.kind.name == "text" for _, column in family.own_keys)
     if texts:

@@ -8,8 +8,7 @@ rows or ticks, see these ticks, and the beginnings and ends of instances, in one
 it.
 
 Ticks are at the multiples of a period, or each instance counts them from its first row: then they
-are that many times the period later. The latter are all found, as the instances have no time of a
-tick in common.
+are that many times the period later, and `own_dues` finds those that are due.
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ import numpy as np
 
 from mtlmon.policy.predicates.time_points import BEGINNINGS, ROWS
 from mtlmon.streams.due_ticks import DueTicks
+from mtlmon.streams.own_dues import OwnDues
 from mtlmon.streams.points import moments_behind, tick_times
 from mtlmon.streams.ticking import LATEST, NO_TICKS, Ticks, multiples
 
@@ -75,19 +75,22 @@ class InstanceTicks:
         self.is_from_beginning = period >= BEGINNINGS
         self.period = period - BEGINNINGS if self.is_from_beginning else period
         self.delays: Delays | None = None
-        self._due: DueTicks | None = None
+        self._due: DueTicks | OwnDues | None = None
 
     def find_due(self, delays: Delays) -> None:
         """Find only the ticks at which values may change, from the first row on."""
         self.delays = delays
-        self._due = DueTicks((self.period,), delays)
+        if self.is_from_beginning:
+            self._due = OwnDues(self.period, delays)
+        else:
+            self._due = DueTicks((self.period,), delays)
 
     def find_all(self) -> None:
         """Find all ticks from now on."""
         self._due = None
 
     @property
-    def due(self) -> DueTicks | None:
+    def due(self) -> DueTicks | OwnDues | None:
         """Finds the ticks at which values may change; None if all are found."""
         return self._due
 
@@ -114,12 +117,15 @@ class InstanceTicks:
     def _candidates(self, points: Points) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
         """Times and instances, alive or not, in order of time."""
         limit = points.span.limit
-        if self.is_from_beginning:
-            return self._from_beginnings(points.span.start, limit)
+        rows = points.batch(self.family.frame)
+        if isinstance(self._due, OwnDues):
+            numbers = rows.numbers_of_traces
+            return self._due.ticks(rows.times, numbers, limit, self.family.table)
         if self._due is not None:
-            rows = points.batch(self.family.frame)
             found, _ = self._due.ticks(rows.times, rows.numbers_of_traces, limit)
             return found.time_stamps, found.numbers
+        if self.is_from_beginning:
+            return self._from_beginnings(points.span.start, limit)
         times = multiples((self.period,), points.span.start, limit)
         count = self.family.table.count
         return np.repeat(times, count), np.tile(np.arange(count, dtype=np.uint32), len(times))
@@ -195,7 +201,9 @@ class InstanceTicks:
         Raises:
             ValueError: the bytes are not a snapshot.
         """
-        if self._due is not None:
+        if isinstance(self._due, OwnDues):
+            self._due = self._due.restored(snapshot, self.family.table.count)
+        elif self._due is not None:
             self._due = self._due.restored(snapshot)
         elif snapshot:
             raise ValueError("not a snapshot of ticks")

@@ -155,10 +155,11 @@ class StreamProgram:
         self._instance_nows = builder.instance_nows
         ticking: Ticking | DueTicks = Ticking(self.periods)
         self.obstacles: list[Obstacle] = []
-        if only_due and self.periods:
+        if only_due and (self.periods or self._instance_ticks):
             delays = self._find_due(environment, schema, can_leave_out=can_leave_out)
-            self.obstacles = delays.obstacles
-            if not delays.obstacles:
+            if self.periods:
+                self.obstacles = delays.obstacles
+            if self.periods and not delays.obstacles:
                 ticking = DueTicks(
                     self.periods,
                     delays,
@@ -221,10 +222,9 @@ class StreamProgram:
         for ticks in self._instance_ticks:
             delays = delays_of_instances(self._layers, environment.time, ticks.frame)
             delays.end_instances(ticks.family, self.periods)
-            if ticks.is_from_beginning:
-                found[ticks.frame] = 0, delays
-                continue
-            found[ticks.frame] = ticks.period, delays
+            # those that are counted from beginnings are at any time
+            period = 0 if ticks.is_from_beginning else ticks.period
+            found[ticks.frame] = period, delays
             if not delays.obstacles:
                 ticks.find_due(delays)
         for nows in self._instance_nows:

@@ -83,6 +83,12 @@ def files(draw: st.DrawFn) -> File:
         lines.append(f"stream z = {value} {own_per} {other_period}{own_end}")
         word = "count" if value.startswith(("any", "all")) else one(["sum", "max"])
         lines.append(f"stream d = {word}(z over z) {other_period}")
+    if draw(st.booleans()):
+        # read as of now
+        window = one(["count[0,4]()", "sum[2,9](i)", "count[0,3](row.b) + count[0,9]()"])
+        lines.append(f"stream n = {window} {per}{start}{end}")
+        lines.append(f"stream o = {one(['sum(n over n)', 'count(true over n)', looked])}")
+        lines.append(f"stream h = {one(['max(n over n)', 'count(n > 1 over n)'])} every 2")
     lines.append(
         f"stream w = {one([*FOLDS, *(grouped(fold, one(GROUPS[per])) for fold in FOLDS)])}"
     )
@@ -365,6 +371,23 @@ def test_instances_have_reasons_for_computing_every_tick(text: str, reason: str 
         assert (program.due_ticks is None) == (reason is not None)
     else:
         assert bool(ticks) == (reason is not None)
+
+
+def test_due_ticks_from_beginnings_are_few() -> None:
+    file = File(
+        "stream x = count[0,20]() per k every 10 from its beginning\nstream w = max(x over x)"
+    )
+    program, every = file.program(only_due=True), file.program()
+    counts = []
+    log: list[Row] = [
+        (time, 0, {**dict.fromkeys(SCHEMA.names), "k": key})
+        for time, key in [(1, 1), (2, 2), (100_000, 1), (200_000, 2)]
+    ]
+    for row in log:
+        assert evaluated(program, [row], SCHEMA) == evaluated(every, [row], SCHEMA)
+        counts.append(program.points.batch(program.instance_ticks[0].frame).count)
+    # the first one, the one when the row leaves the window, and those of the row at 100,000
+    assert counts == [0, 0, 4, 2]
 
 
 def test_a_tick_of_a_trace_is_left_out_with_those_of_its_instances() -> None:
