@@ -71,7 +71,7 @@ _OF_ARGUMENT: dict[str | None, str] = {NUMBER: FLOATS, ORDERED: ORDERED_FLOATS}
 _OF_NUMBERS = frozenset(
     {
         *("sum", "avg", "var", "stddev", "median", "quantile", "integral"),
-        *("increase", "rate", "resets", "mad"),
+        *("increase", "rate", "resets", "mad", "rank", "histogram_quantile"),
     }
 )
 

@@ -360,20 +360,20 @@ def grouped_by(node: Expression, per: Per) -> tuple[int, ...] | None:
     Returns:
         The numbers; None if `by` names something else.
     """
-    numbers = _key_numbers(per)
+    numbers = key_numbers(per)
     if all(name in numbers for name in node.over.by):
         return tuple(numbers[name] for name in node.over.by)
     return None
 
 
-def _key_numbers(per: Per) -> dict[str, int]:
-    """The number of the key for each name that `by` can use: a parameter, or a column."""
+def key_numbers(per: Per) -> dict[str, int]:
+    """Return the number of the key for each parameter, and for each column behind `per`."""
     numbers = {key.name: n for n, (key, _) in enumerate(per) if key.operator is ops.COLUMN}
     return numbers | parameters_of(per)
 
 
 def _no_such_group(node: Expression, per: Per) -> TemplateError:
-    known = _key_numbers(per)
+    known = key_numbers(per)
     shown = column_text(node.over.stream)
     hint = f"the values behind per are {', '.join(map(column_text, known))}"
     if not known:

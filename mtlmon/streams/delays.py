@@ -10,6 +10,7 @@ from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.environment import NOTHING
 from mtlmon.policy.predicates.expression import columns
 from mtlmon.policy.predicates.time_points import CHANGES, ROWS
+from mtlmon.streams.instances import LookUpTask, OverTask
 from mtlmon.streams.layer import ChoiceTask, KernelTask
 from mtlmon.streams.motion import Motions
 from mtlmon.streams.recursion import MachineTask
@@ -418,7 +419,9 @@ def delays_of_instances(layers: Sequence[Layer], time: str | None, frame: int) -
             if frame not in {argument, period}:
                 continue
             operators = {kernel.node.operator for kernel in task.kernels}
-            if period != frame:
+            if period == frame and isinstance(task, LookUpTask | OverTask):
+                found.obstacles.append(Obstacle("an instance reads others at its ticks"))
+            elif period != frame:
                 # what is held between ticks, in the instance or from outside of it
                 if not all(kernel.keeps_latest for kernel in task.kernels):
                     refuse(task, "looks at ticks of an instance")

@@ -6,6 +6,13 @@ changes when an instance has a new value or ends. Where there are groups, their 
 place of those of traces.
 """
 
+from libc.float cimport DBL_MAX
+from libc.math cimport isnan
+
+
+cdef enum:
+    LEAST_BUCKETS = 4
+
 
 cdef enum OverKind:
     # How many instances have a value that is not 0, and aggregates of values.
@@ -14,6 +21,8 @@ cdef enum OverKind:
     OVER_LARGEST
     OVER_SMALLEST
     OVER_QUANTILE
+    OVER_RANK           # how many values are above that of an instance, and 1
+    OVER_BUCKETS        # a quantile of a histogram, of which each instance counts a bucket
 
 
 cdef struct OverState:
@@ -21,6 +30,19 @@ cdef struct OverState:
     int64_t count
     Specials specials
     Sorted sorted
+    uint32_t *buckets           # numbers of instances, in the order of their bounds
+    uint32_t bucket_count, bucket_room
+
+
+cdef struct Bucket:
+    # A bucket of a histogram: how many observations are at most at a bound.
+    double bound, count
+
+
+cdef inline double float_of(int64_t cell) noexcept nogil:
+    cdef double value
+    memcpy(&value, &cell, sizeof(value))
+    return value
 
 
 @final
@@ -29,8 +51,8 @@ cdef class Over:
 
     An instance has the value of its last row; null is no value.
 
-    kind: "count" (of values other than 0), "sum", "avg", "var", "stddev", "min", "max" or
-    "quantile".
+    kind: "count" (of values other than 0), "sum", "avg", "var", "stddev", "min", "max", "quantile",
+    "rank" or "histogram_quantile".
     is_float: whether values are floats, as those of quantiles; otherwise, they are integers.
     share: of a quantile.
     """
@@ -41,6 +63,7 @@ cdef class Over:
     cdef double share
     cdef int64_t *cells         # by number of the instance
     cdef uint8_t *has_value
+    cdef double *bounds         # of buckets, by number of the instance; NULL for other kinds
     cdef uint32_t room
     cdef OverState *states      # by trace
     cdef Numbers sums
@@ -52,12 +75,12 @@ cdef class Over:
     def __cinit__(self, str kind not None, bint is_float, double share=0.5):
         kinds = {
             "count": OVER_COUNT, "max": OVER_LARGEST, "min": OVER_SMALLEST,
-            "quantile": OVER_QUANTILE,
+            "quantile": OVER_QUANTILE, "rank": OVER_RANK, "histogram_quantile": OVER_BUCKETS,
         }
         self.kind = kinds.get(kind, OVER_SUMS)
         if self.kind == OVER_SUMS:
             self.of_sums = sum_kind(kind)
-        if self.kind == OVER_QUANTILE and not (is_float and 0 <= share <= 1):
+        if self.kind in (OVER_QUANTILE, OVER_BUCKETS) and not (is_float and 0 <= share <= 1):
             raise ValueError("quantiles are of floats, and have a share from 0 to 1")
         self.share = share
         self.order = SMALLEST if self.kind == OVER_SMALLEST else LARGEST
@@ -72,8 +95,10 @@ cdef class Over:
         if self.states != NULL:
             for trace in range(self.traces):
                 free_sorted(&self.states[trace].sorted)
+                free(self.states[trace].buckets)
         free(self.cells)
         free(self.has_value)
+        free(self.bounds)
         free(self.states)
         free(self.sums.words)
         free(self.squares.words)
@@ -90,6 +115,8 @@ cdef class Over:
             resized(<void **> &self.has_value, room, 1)
             memset(self.cells + self.room, 0, (room - self.room) * sizeof(int64_t))
             memset(self.has_value + self.room, 0, room - self.room)
+            if self.kind == OVER_BUCKETS:
+                resized(<void **> &self.bounds, room, sizeof(double))
             self.room = room
         if traces > self.traces:
             room = room_for(traces, self.traces)
@@ -112,6 +139,9 @@ cdef class Over:
             self.change_sum(trace, cell, sign)
             state.count += sign
         else:
+            if self.kind == OVER_RANK and self.is_float and cell == INT64_MIN:
+                # both zeros have the same place
+                cell = 0
             code = order_code(self.order, self.is_float, False, cell)
             if self.is_float and code == INT64_MAX:
                 state.sorted.undefined += sign
@@ -165,25 +195,149 @@ cdef class Over:
         self, uint32_t trace, uint32_t number, int64_t cell, bint has_value
     ) except -1 nogil:
         """Give an instance a value, or none."""
+        cdef int64_t before
+        cdef bint had_value
+        if self.kind == OVER_BUCKETS and (isnan(self.bounds[number]) or isnan(float_of(cell))):
+            # it is no bucket, or counts nothing
+            has_value = False
         if self.has_value[number] and has_value and self.cells[number] == cell:
             return 0
+        before = self.cells[number]
+        had_value = self.has_value[number]
         reserve_changes(&self.journal, 1)
-        # The new value comes first, so that an error of memory leaves a state to be undone.
-        if has_value:
-            self.change(trace, cell, 1)
-        if self.has_value[number]:
-            self.change(trace, self.cells[number], -1)
-        note_change(
-            &self.journal, number, self.cells[number], <int64_t> trace << 1 | self.has_value[number]
-        )
+        self.put(trace, number, cell, has_value)
+        note_change(&self.journal, number, before, <int64_t> trace << 1 | had_value)
+        return 0
+
+    cdef int put(
+        self, uint32_t trace, uint32_t number, int64_t cell, bint has_value
+    ) except -1 nogil:
+        """Let an instance have a value or none in the place of the one before."""
+        if self.kind == OVER_BUCKETS:
+            if has_value and not self.has_value[number]:
+                self.add_bucket(&self.states[trace], number)
+            elif self.has_value[number] and not has_value:
+                self.remove_bucket(&self.states[trace], number)
+        else:
+            # the new value comes first, so that an error of memory leaves the state as it was
+            if has_value:
+                self.change(trace, cell, 1)
+            if self.has_value[number]:
+                self.change(trace, self.cells[number], -1)
         self.cells[number] = cell
         self.has_value[number] = has_value
         return 0
 
-    cdef int get(self, uint32_t trace, int64_t *result) noexcept nogil:
+    cdef int add_bucket(self, OverState *state, uint32_t number) except -1 nogil:
+        cdef uint32_t place
+        if state.bucket_count == state.bucket_room:
+            place = max(<uint32_t> LEAST_BUCKETS, 2 * state.bucket_room)
+            resized(<void **> &state.buckets, place, sizeof(uint32_t))
+            state.bucket_room = place
+        place = state.bucket_count
+        while place and self.is_below(number, state.buckets[place - 1]):
+            state.buckets[place] = state.buckets[place - 1]
+            place -= 1
+        state.buckets[place] = number
+        state.bucket_count += 1
+        return 0
+
+    cdef inline bint is_below(self, uint32_t number, uint32_t other) noexcept nogil:
+        """Whether the bucket of one instance comes before that of another: by bound, and by birth.
+
+        So the sum of floats with one bound has an order.
+        """
+        cdef double bound = self.bounds[number]
+        return bound < self.bounds[other] or (bound == self.bounds[other] and number < other)
+
+    cdef void remove_bucket(self, OverState *state, uint32_t number) noexcept nogil:
+        cdef uint32_t place = 0
+        while state.buckets[place] != number:
+            place += 1
+        state.bucket_count -= 1
+        memmove(
+            state.buckets + place, state.buckets + place + 1,
+            (state.bucket_count - place) * sizeof(uint32_t)
+        )
+
+    cdef bint next_bucket(
+        self, const OverState *state, uint32_t *place, Bucket *bucket
+    ) noexcept nogil:
+        """Go on to the next bucket of a histogram; return whether there is one.
+
+        Buckets of one bound are one. Counts do not decrease: one that is less than the count before
+        it, or hardly differs from it, becomes that, as differences of floats have small errors.
+        """
+        cdef double count = 0
+        cdef double least
+        if place[0] == state.bucket_count:
+            return False
+        bucket.bound = self.bounds[state.buckets[place[0]]]
+        while place[0] < state.bucket_count:
+            if self.bounds[state.buckets[place[0]]] != bucket.bound:
+                break
+            count += float_of(self.cells[state.buckets[place[0]]])
+            place[0] += 1
+        least = fabs(bucket.count) + fabs(count)
+        if not (
+            count < bucket.count
+            or fabs(count - bucket.count) / min(least, DBL_MAX) < 1e-12
+        ):
+            bucket.count = count
+        return True
+
+    cdef int quantile_of_buckets(self, const OverState *state, int64_t *result) noexcept nogil:
+        """Interpolate on a line in the bucket that has a share of the observations."""
+        cdef Bucket bucket, below
+        cdef uint32_t place = 0
+        cdef double wanted, found
+        cdef size_t count = 0
+        bucket.count = -INFINITY
+        while self.next_bucket(state, &place, &bucket):
+            count += 1
+        if count < 2 or bucket.bound != INFINITY or bucket.count == 0:
+            return NOTHING
+        wanted = self.share * bucket.count
+        place = 0
+        bucket.count = -INFINITY
+        below.bound = 0
+        below.count = 0
+        self.next_bucket(state, &place, &bucket)
+        if bucket.count < wanted or bucket.bound > 0:
+            while bucket.count < wanted and place < state.bucket_count:
+                below = bucket
+                self.next_bucket(state, &place, &bucket)
+            found = below.bound
+            if bucket.bound != INFINITY:
+                found += (bucket.bound - below.bound) * (
+                    (wanted - below.count) / (bucket.count - below.count)
+                )
+        else:
+            found = bucket.bound
+        if isnan(found):
+            return NOTHING
+        memcpy(result, &found, sizeof(found))
+        return FOUND
+
+    cdef int get(self, uint32_t trace, uint32_t own, int64_t *result) noexcept nogil:
+        """Find the result of a trace or group; `own` is the instance that has a rank."""
         cdef OverState *state
         cdef const CodeBlock *block
         cdef double found
+        cdef int64_t code
+        if self.kind == OVER_RANK:
+            if own == NO_INSTANCE or not self.has_value[own]:
+                return NOTHING
+            code = self.cells[own]
+            if self.is_float and code == INT64_MIN:
+                code = 0
+            code = order_code(self.order, self.is_float, False, code)
+            if self.is_float and code == INT64_MAX:
+                return NOTHING
+            result[0] = 1
+            if trace != NO_INSTANCE:
+                result[0] += codes_above(&self.states[trace].sorted, code)
+            return FOUND
         if trace == NO_INSTANCE:
             result[0] = 0
             return FOUND if self.kind == OVER_COUNT else NOTHING
@@ -191,6 +345,8 @@ cdef class Over:
         result[0] = state.count
         if self.kind == OVER_COUNT:
             return FOUND
+        if self.kind == OVER_BUCKETS:
+            return self.quantile_of_buckets(state, result)
         if self.kind != OVER_SUMS:
             if state.sorted.undefined:
                 result[0] = NAN_BITS
@@ -224,7 +380,7 @@ cdef class Over:
     def feed(
         self, Instances instances not None, Batch batch not None, numbers, values, mask, results,
         validity, moments=None, is_result=None, births=None, groups=None, wanted_groups=None,
-        uint32_t group_count=0
+        uint32_t group_count=0, owners=None, bounds=None
     ):
         """Compute the results at the rows of a batch, or at other time-points among them.
 
@@ -239,6 +395,9 @@ cdef class Over:
         wanted_groups: for each time-point the number of the group that a result is of, 2^32-1 for
             one without instances, an array of type uint32.
         group_count: all numbers of groups are below this.
+        owners: for each time-point the number of the instance whose rank is wanted, 2^32-1 if there
+            is none, an array of type uint32; for ranks.
+        bounds: the bound of each instance's bucket, an array of type float64; for histograms.
         """
         cdef size_t count = batch.count
         cdef Memory number_memory = contiguous(numbers, sizeof(uint32_t), count)
@@ -253,7 +412,8 @@ cdef class Over:
         cdef const uint8_t *mask_bytes = NULL
         cdef const int64_t *moment_cells = NULL
         cdef const uint8_t *wanted = NULL
-        cdef Memory moment_memory, wanted_memory, group_memory, wanted_group_memory
+        cdef Memory moment_memory, wanted_memory, group_memory, wanted_group_memory, owner_memory
+        cdef const uint32_t *owner = NULL
         cdef const uint32_t *group_of = instances.traces
         cdef const uint32_t *wanted_group = NULL
         cdef bint has_birth = births is not None
@@ -278,6 +438,10 @@ cdef class Over:
             self.make_room(group_count, instances.count)
         else:
             self.make_room(max(batch.traces, instances.head_count), instances.count)
+        if owners is not None:
+            owner_memory = contiguous(owners, sizeof(uint32_t), count)
+            owner = <const uint32_t *> owner_memory.buffer.buf
+        self.take_bounds(instances, bounds)
         with nogil:
             for row in range(count):
                 while place < instances.turn_count and has_come(
@@ -295,7 +459,7 @@ cdef class Over:
                     continue
                 valid[row] = <uint8_t> self.get(
                     batch.trace(row) if wanted_group == NULL else wanted_group[row],
-                    &result_cells[row],
+                    NO_INSTANCE if owner == NULL else owner[row], &result_cells[row],
                 )
                 if valid[row] == OVERFLOWS:
                     with gil:
@@ -306,6 +470,14 @@ cdef class Over:
                 place += 1
         return count
 
+    cdef int take_bounds(self, Instances instances, bounds) except -1:
+        """Remember the bounds of buckets; those of instances never change."""
+        cdef Memory memory
+        if self.kind == OVER_BUCKETS:
+            memory = contiguous(bounds, sizeof(double), instances.count)
+            memcpy(self.bounds, memory.buffer.buf, instances.count * sizeof(double))
+        return 0
+
     def begin(self):
         """Begin a batch: what was done before can no longer be undone."""
         self.journal.count = 0
@@ -313,18 +485,9 @@ cdef class Over:
     def undo(self):
         """Return to the state at the last `begin`."""
         cdef Change *change
-        cdef uint32_t trace
-        cdef bint had_value
         while self.journal.count:
             change = &self.journal.changes[self.journal.count - 1]
-            trace = <uint32_t> (change.note >> 1)
-            had_value = change.note & 1
-            if had_value:
-                self.change(trace, change.cell, 1)
-            if self.has_value[change.place]:
-                self.change(trace, self.cells[change.place], -1)
-            self.cells[change.place] = change.cell
-            self.has_value[change.place] = had_value
+            self.put(<uint32_t> (change.note >> 1), change.place, change.cell, change.note & 1)
             self.journal.count -= 1
 
     def keep(self, new_numbers, new_traces=None):
@@ -333,6 +496,9 @@ cdef class Over:
         cdef const uint32_t *numbers = <const uint32_t *> memory.buffer.buf
         cdef size_t count = <size_t> memory.buffer.shape[0] // sizeof(uint32_t)
         self.begin()
+        if self.kind == OVER_BUCKETS:
+            moved_states(self.bounds, sizeof(double), self.room, numbers, count)
+            self.renumber_buckets(numbers, count)
         moved_states(self.cells, sizeof(int64_t), self.room, numbers, count)
         moved_states(self.has_value, 1, self.room, numbers, count)
         if new_traces is not None:
@@ -346,6 +512,7 @@ cdef class Over:
         for trace in range(<size_t> self.traces):
             if trace >= count or numbers[trace] == FORGOTTEN:
                 free_sorted(&self.states[trace].sorted)
+                free(self.states[trace].buckets)
         moved_states(self.states, sizeof(OverState), self.traces, numbers, count)
         if self.kind == OVER_SUMS:
             moved_states(self.sums.words, number_bytes(&self.sums), self.traces, numbers, count)
@@ -353,6 +520,21 @@ cdef class Over:
             moved_states(
                 self.squares.words, number_bytes(&self.squares), self.traces, numbers, count
             )
+        return 0
+
+    cdef int renumber_buckets(self, const uint32_t *numbers, size_t count) except -1:
+        """Give the instances in histograms new numbers; those that are forgotten leave."""
+        cdef OverState *state
+        cdef size_t trace
+        cdef uint32_t k, kept
+        for trace in range(<size_t> self.traces):
+            state = &self.states[trace]
+            kept = 0
+            for k in range(state.bucket_count):
+                if state.buckets[k] < count and numbers[state.buckets[k]] != FORGOTTEN:
+                    state.buckets[kept] = numbers[state.buckets[k]]
+                    kept += 1
+            state.bucket_count = kept
         return 0
 
     def snapshot(self, Instances instances not None):
@@ -369,12 +551,12 @@ cdef class Over:
 
     def restore(
         self, snapshot, Instances instances not None, bint from_integers=False, groups=None,
-        uint32_t group_count=0
+        uint32_t group_count=0, bounds=None
     ):
         """Continue from the snapshot of values of the same instances, which have been restored.
 
         from_integers: the snapshot has integers, which are floats here.
-        groups, group_count: as for `feed`.
+        groups, group_count, bounds: as for `feed`.
 
         Raises:
             SnapshotError: the bytes are not such a snapshot.
@@ -389,6 +571,7 @@ cdef class Over:
             group_memory = contiguous(groups, sizeof(uint32_t), instances.count)
             group_of = <const uint32_t *> group_memory.buffer.buf
         self.make_room(max(group_count, instances.head_count), instances.count)
+        self.take_bounds(instances, bounds)
         for number in range(instances.count):
             if reader.get(1):
                 cell = unzigzag(reader.get(UINT64_MAX))
@@ -408,7 +591,10 @@ cdef class Over:
             found += self.traces * number_bytes(&self.squares)
         if self.kind == OVER_SUMS:
             found += self.traces * number_bytes(&self.sums)
+        if self.kind == OVER_BUCKETS:
+            found += self.room * sizeof(double)
         for trace in range(<size_t> self.traces):
+            found += self.states[trace].bucket_room * sizeof(uint32_t)
             found += self.states[trace].sorted.block_room * sizeof(CodeBlock)
             for block in range(self.states[trace].sorted.block_count):
                 found += self.states[trace].sorted.blocks[block].room * sizeof(int64_t)

@@ -7,6 +7,7 @@ instances get new numbers; the others keep their order.
 
 from __future__ import annotations
 
+from math import nan
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from mtlmon.streams.cells import Cells, Mask
+    from mtlmon.policy.predicates.kinds import Kind
+    from mtlmon.streams.cells import Cells, Mask, Texts
 
     Numbers = NDArray[np.uint32]
 
@@ -124,3 +126,53 @@ class InstanceGroups:
     def held_bytes(self) -> int:
         """The number of bytes that groups take."""
         return self._table.held_bytes + self._of.nbytes
+
+
+class InstanceBounds:
+    """The bounds of buckets that instances count: one of the values behind `per`, as a float.
+
+    Args:
+        table: the instances.
+        key: the number of the value.
+        kind: the kind of the value, a number or a text.
+        texts: the numbers of texts.
+    """
+
+    def __init__(self, table: native.Instances, key: int, kind: Kind, texts: Texts) -> None:
+        self._instances = table
+        self._key = key
+        self._kind = kind
+        self._texts = texts
+        self.restart()
+
+    def restart(self) -> None:
+        """Find the bounds of all instances anew, as these have new numbers."""
+        self._of = np.empty(0, np.float64)
+
+    def undo(self) -> None:
+        """Forget instances that are taken back."""
+        self._of = self._of[: self._instances.count]
+
+    @property
+    def of_instances(self) -> NDArray[np.float64]:
+        """The bound of each instance; NaN where a text is no number."""
+        first, count = len(self._of), self._instances.count
+        if first < count:
+            cells = np.empty(count - first, np.int64)
+            numbers = np.arange(first, count, dtype=np.uint32)
+            self._instances.cells_of(self._key, numbers, cells)
+            self._of = np.concatenate([self._of, self._floats(cells)])
+        return self._of
+
+    def _floats(self, cells: Cells) -> NDArray[np.float64]:
+        if self._kind.name == "text":
+            texts = self._texts.texts(cells, np.ones(len(cells), np.uint8))
+            return np.array([_number(text) for text in texts.to_pylist()])
+        return cells.view(np.float64) if self._kind.name == "float" else cells.astype(np.float64)
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return nan

@@ -11,10 +11,11 @@ from mtlmon.policy.predicates.expression import Expression, Offset
 from mtlmon.policy.predicates.kinds import joined as joined_kind
 from mtlmon.policy.predicates.machine_code import NotPossible
 from mtlmon.policy.predicates.time_points import MEMORY, ROWS
-from mtlmon.policy.templates import OF_INSTANCES, grouped_by, parameters_of
+from mtlmon.policy.templates import OF_INSTANCES, grouped_by, key_numbers, parameters_of
 from mtlmon.streams.cells import cell_kind
 from mtlmon.streams.declarations import NAMED, NOW, error_at
 from mtlmon.streams.forgetting import of_remembered, silence_to_forget
+from mtlmon.streams.instance_groups import InstanceBounds, InstanceGroups
 from mtlmon.streams.instance_nows import InstanceNows, InstanceNowsTask, OwnRowsTask
 from mtlmon.streams.instance_ticks import InstanceTicks, InstanceTicksTask
 from mtlmon.streams.instances import (
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from mtlmon.policy.templates import Lifetime
     from mtlmon.streams.cells import Texts
     from mtlmon.streams.declarations import Declarations, Name, Stream
-    from mtlmon.streams.instance_groups import InstanceGroups
     from mtlmon.streams.layer import Layer
     from mtlmon.streams.layer_columns import LayerColumns
     from mtlmon.streams.placing import Placer
@@ -49,6 +49,10 @@ if TYPE_CHECKING:
 
 # What does not have one value for each instance, whatever the row.
 _NOT_HELD = {ops.PARAMETER, *NAMED, *OF_INSTANCES, *ops.COLUMNS, *MEMORY}
+
+
+# The kinds of values that are bounds of buckets.
+_BOUNDS = {"integer", "float", "text"}
 
 
 class InstancePlacer:
@@ -307,6 +311,9 @@ class InstancePlacer:
         if known_as not in self._columns.known:
             family, _ = self.family(frame)
             groups, keys, layer_of_keys = self._groups(family, node, values, origin, period)
+            bounds = self._bounds(family, node, origin)
+            if node.over.aggregate == "rank":
+                self._require_owner(family, node, origin, points)
             placed = self._placer.place(self._held_argument(node, origin, frame), origin, frame)
             first = None
             over = node.over._replace(by=())
@@ -338,6 +345,7 @@ class InstancePlacer:
                     first,
                     groups,
                     keys,
+                    bounds,
                 )
             except NotPossible as error:
                 raise error_at(origin, node, str(error)) from None
@@ -366,6 +374,30 @@ class InstancePlacer:
         ]
         keys = [key for key, _ in found]
         return family.groups(numbers), keys, max(layer for _, layer in found)
+
+    def _bounds(self, family: Family, node: Expression, origin: Predicate) -> InstanceBounds | None:
+        """The bounds of buckets, which histograms need."""
+        if node.over.aggregate != "histogram_quantile":
+            return None
+        number = key_numbers(self._declared.streams[node.over.stream].per).get("le")
+        kind = None if number is None else family.keys[number].kind
+        if number is None or kind is None or kind.name not in _BOUNDS:
+            message = "histogram_quantile needs the upper bounds of buckets, a number or text le"
+            hint = f"declare it: stream {node.over.stream} = ... per le, or per EXPRESSION as le"
+            raise error_at(origin, node, message, hint)
+        return InstanceBounds(family.table, number, kind, self._texts)
+
+    def _require_owner(
+        self, family: Family, node: Expression, origin: Predicate, points: int
+    ) -> None:
+        """Require that a rank is read at rows, or at ticks of the instances themselves."""
+        if points > ROWS or (points < ROWS and self.family(points)[0] is not family):
+            message = f"a rank is of an instance of {node.over.stream}, and there is none here"
+            hint = (
+                "read it at rows, or in a stream with every and the same per, from and until, and "
+                "that by over"
+            )
+            raise error_at(origin, node, message, hint)
 
     def _key_value(
         self, placed: Placed, key: KeyColumn, origin: Predicate, node: Expression, period: int

@@ -11,7 +11,7 @@ kernels renumber, as they do for traces.
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -26,13 +26,13 @@ from mtlmon.policy.predicates.time_points import ROWS
 from mtlmon.streams import native
 from mtlmon.streams.bounds import MOST_ENDED
 from mtlmon.streams.cells import from_cells, is_set, room_for_results, to_cells
-from mtlmon.streams.instance_groups import FORGOTTEN, InstanceGroups
+from mtlmon.streams.instance_groups import FORGOTTEN, InstanceBounds, InstanceGroups
 from mtlmon.streams.kernels import Extent, Kernel
 from mtlmon.syntax.report import shorten
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import TypeAlias, TypedDict
+    from typing import Literal, TypeAlias, TypedDict
 
     from numpy.typing import NDArray
 
@@ -49,10 +49,25 @@ if TYPE_CHECKING:
     Numbers: TypeAlias = NDArray[np.uint32]
     _Keys: TypeAlias = tuple[list[Cells], list[Mask | None]]
 
-    class _Grouped(TypedDict, total=False):
+    _Kept: TypeAlias = Literal[
+        "count",
+        "sum",
+        "avg",
+        "var",
+        "stddev",
+        "min",
+        "max",
+        "quantile",
+        "rank",
+        "histogram_quantile",
+    ]
+
+    class _Wanted(TypedDict, total=False):
         groups: Numbers
         wanted_groups: Numbers | None
         group_count: int
+        owners: Numbers | None
+        bounds: NDArray[np.float64]
 
 
 _KEY_KINDS = {"integer", "float", "boolean", "text", "time", "null"}
@@ -108,6 +123,7 @@ class Family:
         aggregates: the aggregates over all instances.
         kinds_over: the kind of the values of each of them.
         groups_of: what is aggregated by each of them; None for all instances of a trace.
+        bounds_of: the bounds of buckets for each of them that is about histograms, else None.
         own_ticks: the ticks of the instances.
         nows: where their windows are read.
         ticks_of_ends: the ticks at which their own values may end them; None if none do.
@@ -140,6 +156,7 @@ class Family:
         self.aggregates: list[native.Over] = []
         self.kinds_over: list[Kind] = []
         self.groups_of: list[InstanceGroups | None] = []
+        self.bounds_of: list[InstanceBounds | None] = []
         self._groups: dict[tuple[int, ...], InstanceGroups] = {}
         self.own_ticks: list[InstanceTicks] = []
         self.nows: list[InstanceNows] = []
@@ -249,6 +266,8 @@ class Family:
             ticks.undo()
         for groups in self._groups.values():
             groups.undo()
+        for bounds in filter(None, self.bounds_of):
+            bounds.undo()
 
     def compact(self, new_traces: bytes | None = None) -> None:
         """Forget the instances that have ended, and give traces new numbers."""
@@ -259,6 +278,8 @@ class Family:
         for ticks in self.ticks:
             ticks.keep(numbers)
         kept = {keys: groups.keep(numbers) for keys, groups in self._groups.items()}
+        for bounds in filter(None, self.bounds_of):
+            bounds.restart()
         for aggregate, own in zip(self.aggregates, self.groups_of, strict=True):
             aggregate.keep(numbers, new_traces if own is None else kept[own.keys])
 
@@ -312,10 +333,12 @@ class Family:
                 ticks.restore(next(rest))
             except ValueError as error:
                 raise SnapshotError(str(error)) from None
-        own = zip(self.aggregates, self.groups_of, widened_over, rest, strict=True)
-        for aggregate, groups, flag, part in own:
-            found = () if groups is None else (groups.of_instances, groups.count)
-            aggregate.restore(part, self.table, flag, *found)
+        own = zip(self.aggregates, self.groups_of, self.bounds_of, strict=True)
+        for (aggregate, groups, bounds), flag, part in zip(own, widened_over, rest, strict=True):
+            numbers = None if groups is None else groups.of_instances
+            count = 0 if groups is None else groups.count
+            of_buckets = None if bounds is None else bounds.of_instances
+            aggregate.restore(part, self.table, flag, numbers, count, of_buckets)
 
     def mark_texts(self, flags: Mask) -> None:
         """Find the texts that keys have; see `native.Instances.mark_texts`."""
@@ -522,6 +545,7 @@ class OverTask:
         first: with ticks, the column of rows with the value before the first tick of an instance.
         groups: what is aggregated; None for all instances of a trace.
         keys: with `groups`, the columns with the values that the instances of a group share.
+        bounds: for a histogram, the bounds of buckets.
 
     Attributes:
         kind: the kind of the results.
@@ -544,8 +568,10 @@ class OverTask:
         first: str | None = None,
         groups: InstanceGroups | None = None,
         keys: Sequence[KeyColumn] = (),
+        bounds: InstanceBounds | None = None,
     ) -> None:
         self.kernels: list[Kernel] = []
+        self._bounds = bounds
         self._first = first
         self._groups = groups
         self._keys = keys
@@ -570,11 +596,14 @@ class OverTask:
             self.kind = self._values = kinds.FLOAT if is_float else kind
             if self._word in _MEANS:
                 self.kind = kinds.FLOAT
+            elif self._word == "rank":
+                self.kind = kinds.INTEGER
         share = node.over.parameters[0] if node.over.parameters else Decimal("0.5")
         self._aggregate = native.Over(_OVER[self._word], is_float, float(str(share)))
         family.aggregates.append(self._aggregate)
         family.kinds_over.append(self._values)
         family.groups_of.append(groups)
+        family.bounds_of.append(bounds)
 
     def run(self, columns: Columns, points: Points) -> None:
         """Compute the results, and add them to the columns.
@@ -624,19 +653,29 @@ class OverTask:
             mask,
             results,
             validity,
-            **self._grouped(wanted),
+            **self._wanted(wanted, self._owners(points)),
         )
         return results, validity, done
 
-    def _grouped(self, wanted: Numbers | None) -> _Grouped:
-        """What the aggregate gets about groups."""
-        if self._groups is None:
-            return {}
-        return {
-            "groups": self._groups.of_instances,
-            "wanted_groups": wanted,
-            "group_count": self._groups.count,
-        }
+    def _owners(self, points: Points) -> Numbers | None:
+        """The instance whose rank is wanted, at each time-point of the results."""
+        if self._word != "rank":
+            return None
+        if self.period == ROWS:
+            return self.family.numbers
+        numbers: Numbers = points.batch(self.period).numbers_of_traces
+        return numbers
+
+    def _wanted(self, wanted: Numbers | None, owners: Numbers | None) -> _Wanted:
+        """What the aggregate gets about groups, ranks and histograms."""
+        found: _Wanted = {"owners": owners}
+        if self._groups is not None:
+            found["groups"] = self._groups.of_instances
+            found["wanted_groups"] = wanted
+            found["group_count"] = self._groups.count
+        if self._bounds is not None:
+            found["bounds"] = self._bounds.of_instances
+        return found
 
     def _among_ticks(
         self,
@@ -656,9 +695,8 @@ class OverTask:
             values, masks = np.zeros(count, np.int64), np.zeros(count, np.uint8)
             values[meeting.arguments] = cells
             masks[meeting.arguments] = 1 if mask is None else mask
-        if wanted is not None and len(meeting.results) < count:
-            of_results, wanted = wanted, np.full(count, FORGOTTEN, np.uint32)
-            wanted[meeting.results] = of_results
+        wanted = _at(meeting.results, wanted, count)
+        owners = _at(meeting.results, self._owners(points), count)
         results, validity = room_for_results(count)
         done = self._aggregate.feed(
             self.family.table,
@@ -671,18 +709,29 @@ class OverTask:
             meeting.moments,
             meeting.is_result,
             first,
-            **self._grouped(wanted),
+            **self._wanted(wanted, owners),
         )
         done = int(np.searchsorted(meeting.results, done))
         return results[meeting.results], validity[meeting.results], done
 
 
+def _at(places: NDArray[np.int64], numbers: Numbers | None, count: int) -> Numbers | None:
+    """Put numbers of groups or instances at some of the time-points, and none at the others."""
+    if numbers is None:
+        return None
+    found = np.full(count, FORGOTTEN, np.uint32)
+    found[places] = numbers
+    return found
+
+
 _COUNTS = {"count", "any", "all"}
-_QUANTILES = {"median", "quantile"}
+_QUANTILES = {"median", "quantile", "histogram_quantile"}
 _MEANS = {"avg", "var", "stddev"}
-_OVER: dict[str, Literal["count", "sum", "avg", "var", "stddev", "min", "max", "quantile"]] = {
+_OVER: dict[str, _Kept] = {
     **dict.fromkeys(("count", "any", "all"), "count"),
     **dict.fromkeys(("median", "quantile"), "quantile"),
+    "rank": "rank",
+    "histogram_quantile": "histogram_quantile",
     "sum": "sum",
     "avg": "avg",
     "var": "var",

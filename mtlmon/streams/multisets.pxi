@@ -515,6 +515,20 @@ cdef void remove_code(Sorted *sorted, int64_t code) noexcept nogil:
             join_block(sorted, number - 1)
 
 
+cdef int64_t codes_above(const Sorted *sorted, int64_t code) noexcept nogil:
+    """How many codes are above one that is below the largest integer."""
+    cdef int64_t found = 0
+    cdef uint32_t number = sorted.block_count
+    cdef const CodeBlock *block
+    while number:
+        number -= 1
+        block = &sorted.blocks[number]
+        if block.codes[0] <= code:
+            return found + block.count - place_in(block, code + 1)
+        found += block.count
+    return found
+
+
 cdef double code_at(const Sorted *sorted, int64_t place) noexcept nogil:
     """The float at a place in the order."""
     cdef uint32_t number = 0

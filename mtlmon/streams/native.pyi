@@ -341,7 +341,7 @@ class Columns:
 class Over:
     def __init__(
         self,
-        kind: _Sum | Literal["count", "min", "max", "quantile"],
+        kind: _Sum | Literal["count", "min", "max", "quantile", "rank", "histogram_quantile"],
         is_float: bool,
         share: float = 0.5,
     ) -> None: ...
@@ -362,6 +362,8 @@ class Over:
         groups: _Array | None = None,
         wanted_groups: _Array | None = None,
         group_count: int = 0,
+        owners: _Array | None = None,
+        bounds: _Array | None = None,
     ) -> int: ...
     def begin(self) -> None: ...
     def undo(self) -> None: ...
@@ -374,6 +376,7 @@ class Over:
         from_integers: bool = False,
         groups: _Array | None = None,
         group_count: int = 0,
+        bounds: _Array | None = None,
     ) -> None: ...
 
 @final

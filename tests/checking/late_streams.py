@@ -93,6 +93,7 @@ CONDITIONS = (
     "sum(of_both over of_both by h = host) > 5",
     "count(of_both > 4 over of_both by k = amount % 3) > 1",
     "coalesce(of_kind[host], 0) > 6",
+    "coalesce(rank(of_both over of_both), 9) < 2",
 )
 FORMULAS = (
     "a IMPLIES EVENTUALLY[0,5] (reply OR plain)",

@@ -22,6 +22,7 @@ def test_every_function_and_operator_is_there() -> None:
     others = {
         ops.OVER,
         ops.OWN_FUNCTION,
+        *ops.OF_INSTANCES_ONLY.values(),
         *ops.WINDOWS,
         *ops.OFFSETS.values(),
         *ops.CONVERSIONS.values(),

@@ -59,6 +59,7 @@ _OTHERS = {
     *ops.NAMES,
     *ops.OF_FORMULAS,
     *ops.CONVERSIONS.values(),
+    *ops.OF_INSTANCES_ONLY.values(),
     ops.WINDOW_OWN,
     ops.OWN_FUNCTION,
 }
@@ -100,8 +101,8 @@ def _applied(draw: st.DrawFn, operands: st.SearchStrategy[Expression]) -> Expres
     if operator is ops.HOLD:
         return Expression(operator, taken, Offset(draw(st.integers(0, 5)), draw(_CONSTANTS)))
     if operator is ops.OVER:
-        aggregate = draw(st.sampled_from(sorted(ops.OVER_WORDS)))
-        constants = (Decimal("0.9"),) * ops.AGGREGATES[aggregate].constants
+        aggregate = draw(st.sampled_from(sorted(ops.OVER_AGGREGATES)))
+        constants = (Decimal("0.9"),) * ops.OVER_AGGREGATES[aggregate].constants
         count = len(taken) - 1
         by = draw(st.lists(_NAMES, min_size=count, max_size=count, unique=True))
         return Expression(operator, taken, Over(aggregate, draw(_NAMES), constants, tuple(by)))

@@ -88,6 +88,38 @@ def fold(aggregate: str, values: list[Value], parameter: float = 0.5) -> Value:
     return quantile(values, 0.5 if aggregate == "median" else parameter)
 
 
+def bucket_quantile(buckets: list[tuple[float, float]], share: float) -> float | None:
+    """A quantile of a histogram, of which pairs say how many observations are at most at a bound.
+
+    Args:
+        buckets: the pairs, in the order in which counts with the same bound are added.
+        share: the share of the observations.
+    """
+    bounds = sorted({bound for bound, _ in buckets})
+    if len(bounds) < 2 or bounds[-1] != math.inf:
+        return None
+    counts: list[float] = []
+    for bound in bounds:
+        count = 0.0
+        for own, part in buckets:
+            count += part if own == bound else 0.0
+        before = counts[-1] if counts else count
+        is_close = abs(count - before) < 1e-12 * (abs(count) + abs(before))
+        counts.append(before if count < before or is_close else count)
+    if counts[-1] == 0:
+        return None
+    wanted = share * counts[-1]
+    place = next((n for n, count in enumerate(counts[:-1]) if count >= wanted), len(counts) - 1)
+    if place == len(counts) - 1:
+        return bounds[-2]
+    low, start = (bounds[place - 1], counts[place - 1]) if place else (0.0, 0.0)
+    if not place and bounds[0] <= 0:
+        return bounds[0]
+    if counts[place] == start:
+        return None
+    return low + (bounds[place] - low) * ((wanted - start) / (counts[place] - start))
+
+
 def canonical(value: Value) -> Value | tuple[str]:
     """All NaN are one value, and the zeros are one value."""
     if isinstance(value, float):

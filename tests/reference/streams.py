@@ -5,6 +5,7 @@ Written to be obviously right, not to be fast; `aggregates` says what each windo
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping
 from decimal import Decimal
 from typing import Any, NamedTuple
@@ -16,6 +17,7 @@ from tests.policy.evaluator import evaluate
 from tests.reference.aggregates import (
     Overflow,
     at,
+    bucket_quantile,
     fold,
     in_window,
     integral,
@@ -570,10 +572,7 @@ class _Trace:
         With `by`, it is over those that have some values behind `per`.
         """
         name = node.over.stream
-        is_read = any(
-            one.operator.name == "STREAM" and is_of_now(str(one.value), self.streams)
-            for one in every_node(node)
-        )
+        is_read = self.reads_now(node.operands[0])
         living = [
             one
             for one in self.living(name, place)
@@ -584,10 +583,50 @@ class _Trace:
             wanted = self.value(value, place, instance)
             number = self.number_of_key(name, group)
             living = [one for one in living if same_key((one.key[number],), (wanted,))]
+        if node.over.aggregate == "rank":
+            return self.rank(node, living, place, instance)
+        if node.over.aggregate == "histogram_quantile":
+            number = self.number_of_key(name, "le")
+            counts = [self.of_read_values(argument, one, place) for one in living]
+            keys = [bound_of(one.key[number]) for one in living]
+            share = float(str(node.over.parameters[0]))
+            # NaN is no bound, and no count
+            buckets = [
+                (key, count)
+                for key, count in zip(keys, counts, strict=True)
+                if count is not None and not math.isnan(key) and not math.isnan(count)
+            ]
+            return bucket_quantile(buckets, share)
         values = [self.of_read_values(argument, one, place) for one in living]
         parameter = float(str((*node.over.parameters, 0.5)[0]))
         known = [value for value in values if value is not None]
         return fold(node.over.aggregate, known, parameter)
+
+    def rank(
+        self, node: Expression, living: list[Instance], place: int, instance: Instance | None
+    ) -> int | None:
+        """How many instances have larger values than the own one, and 1."""
+        name, argument = node.over.stream, node.operands[0]
+        key = self.key_at(name, place) if instance is None else instance.key
+        if self.exists(ROWS, place):
+            key = self.key_at(name, place)
+        owner = self.instance(name, key, place)
+        if owner.start is None or (
+            self.reads_now(argument) and not self.is_remembered(name, owner, place)
+        ):
+            return None
+        own = self.of_read_values(argument, owner, place)
+        if own is None or own != own:  # noqa: PLR0124
+            return None
+        values = [self.of_read_values(argument, one, place) for one in living]
+        return 1 + len([value for value in values if value is not None and value > own])
+
+    def reads_now(self, node: Expression) -> bool:
+        """Whether an expression reads streams as of now."""
+        return any(
+            one.operator.name == "STREAM" and is_of_now(str(one.value), self.streams)
+            for one in every_node(node)
+        )
 
     def of_read_values(self, node: Expression, instance: Instance, place: int) -> Any:
         """An expression over constants and the values that are read in an instance."""
@@ -682,6 +721,14 @@ def operated(node: Expression, row: dict[str, Any], values: list[Any]) -> Any:
             row[f"operand {number}"] = value
             operands.append(Expression(ops.COLUMN, (), f"operand {number}"))
     return evaluate(Expression(node.operator, tuple(operands), node.value), row)
+
+
+def bound_of(key: Any) -> float:
+    """The bound of a bucket; NaN for texts that are no numbers."""
+    try:
+        return float(key) + 0.0
+    except ValueError:
+        return math.nan
 
 
 class StreamText(NamedTuple):

@@ -18,6 +18,7 @@ from tests.streams.test_templates import (
     CUTS,
     FOLDS,
     GROUPS,
+    RANKS,
     SCHEMA,
     TIMES,
     File,
@@ -79,19 +80,21 @@ def files(draw: st.DrawFn) -> File:
         other_period = f"every {one(['1', '2', '5'])}"
         reading = [*(grouped(fold, own_group) for fold in FOLDS), of_own, of_known, looked_held]
         reading += [f"{of_own}.last(or: 1)", "sum(x over x) + sum[0,4](i)"]
+        if own_per == per:
+            reading += [*RANKS, *(grouped(rank, own_group) for rank in RANKS)]
         value = one(reading)
         lines.append(f"stream z = {value} {own_per} {other_period}{own_end}")
-        word = "count" if value.startswith(("any", "all")) else one(["sum", "max"])
-        lines.append(f"stream d = {word}(z over z) {other_period}")
+        fold = "count(z over z)" if value.startswith(("any", "all")) else "count(z is null over z)"
+        lines.append(f"stream d = {fold} {other_period}")
     if draw(st.booleans()):
         # read as of now
         window = one(["count[0,4]()", "sum[2,9](i)", "count[0,3](row.b) + count[0,9]()"])
         lines.append(f"stream n = {window} {per}{start}{end}")
         lines.append(f"stream o = {one(['sum(n over n)', 'count(true over n)', looked])}")
         lines.append(f"stream h = {one(['max(n over n)', 'count(n > 1 over n)'])} every 2")
-    lines.append(
-        f"stream w = {one([*FOLDS, *(grouped(fold, one(GROUPS[per])) for fold in FOLDS)])}"
-    )
+    folds = [*FOLDS, *RANKS]
+    folds += [grouped(fold, one(GROUPS[per])) for fold in folds]
+    lines.append(f"stream w = {one(folds)}")
     lines.append(f"stream v = {one([looked, of_known, f'sum[0,5]({looked})'])}")
     # of two zeros, any is the value after per
     if per in {"per k as p", "per t as p"} and draw(st.booleans()):
@@ -168,6 +171,72 @@ def test_values_of_instances_stay_between_due_ticks(
         file, log, cuts, saved, until, only_due=True, can_leave_out=can_leave_out
     )
     require_same((found, filled(due, wanted[1])), wanted, file)
+
+
+BUCKETS: dict[str, list[Any]] = {
+    "i": [0, 1, 2, 3, 3, 7],
+    "k": [0, 1],
+    "m": [0, 1, 5, -2],
+    "t": ["0.5", "1", "1.0", "+Inf", "Inf", "+Inf", "x", ""],
+    "g": [0.0, -0.0, -1.5, 0.5, 2.0, float("inf"), float("inf"), float("nan")],
+    "b": [False, False, False, True],
+}
+
+
+@st.composite
+def histograms(draw: st.DrawFn) -> tuple[File, list[Row]]:
+    """Streams of buckets and quantiles of them, and rows."""
+
+    def one(choices: list[str]) -> str:
+        return draw(st.sampled_from(choices))
+
+    clock = one(["", " every 2", " every 5"])
+    counted = ["sum[0,*)(i)", "increase[0,9](i)", "sum[0,6](i) * 0.1", "count[0,3]()"]
+    end = one(["", " until row.b", " until silence() > 3"])
+    own_end = end if draw(st.booleans()) else ""
+    share = one(["0", "0.5", "0.9", "1"])
+    group = one(["", " by p = k", " by p = 1"]) if draw(st.booleans()) else ""
+    bound = one(["t", "g", "m", "g"])
+    lines = [
+        f"stream x = {one(counted)} per k as p, {bound} as le{clock}{end}",
+        f"stream y = histogram_quantile(x over x{group}, {share})",
+        f"stream z = histogram_quantile(x over x by p, {share}) per k as p{clock}{own_end}",
+        f"stream w = histogram_quantile(x over x{one(['', ' by p = 1'])}, {share}) every 3",
+    ]
+    cells = st.fixed_dictionaries(
+        {
+            name: st.sampled_from([None, *BUCKETS[name] * 2]) if name in BUCKETS else st.none()
+            for name in SCHEMA.names
+        }
+    )
+    log: list[Row] = []
+    for step, row in draw(st.lists(st.tuples(st.sampled_from([0, 1, 2]), cells), max_size=30)):
+        log.append(((log[-1][0] if log else 0) + step, 0, row))
+    return File("\n".join(lines)), log
+
+
+@given(histograms(), CUTS, st.integers(0, 3))
+def test_histograms_are_those_of_the_reference(
+    drawn: tuple[File, list[Row]], cuts: list[int], saved: int
+) -> None:
+    file, log = drawn
+    until = log[-1][0] + 6 if log else 7
+    found = in_batches(file, log, cuts, saved, until, only_due=False)
+    require_same(found, wanted_of(file, log, until), file)
+
+
+def test_instances_that_read_others_have_all_ticks() -> None:
+    """Rationale: the row enters the window at 6, and so others have another value at 10."""
+    lines = ["stream x = changes[1,6](i) per k every 1"]
+    lines += ["stream y = count(x is null over x by k) per k every 5"]
+    lines += ["stream z = coalesce(x[k], 9) per k every 5", "stream c = sum(y over y) every 5"]
+    file = File("\n".join([*lines, "stream e = sum(z over z) every 5"]))
+    log: list[Row] = [(5, 0, {**dict.fromkeys(SCHEMA.names), "k": 0, "i": 3})]
+    _, ticks = in_batches(file, log, [], 9, 17, only_due=True)
+    assert [(time, name, value) for time, _, _, name, value in ticks] == [
+        *((5, "c", 1.0), (10, "c", 0.0), (15, "c", 0.0)),
+        *((5, "e", 9.0), (10, "e", 0.0), (15, "e", 0.0)),
+    ]
 
 
 @pytest.mark.parametrize("window", [*WINDOWS, "median[0,*)(i)", "integral[0,*)(i)"])
@@ -442,6 +511,15 @@ def test_a_tick_of_a_trace_is_left_out_with_those_of_its_instances() -> None:
         ),
         ("stream x = 1 per k every 2\nstream y = sum(x over x by m) every 2", "have no m"),
         ("stream x = 1 per k every 2\nstream y = sum(x over x by k) every 2", "k is of rows"),
+        (
+            "stream x = 1 per k every 2\nstream y = rank(x over x) every 2",
+            "a rank is of an instance",
+        ),
+        ("stream x = 1 per k\nstream y = rank(x over x) per m every 2", "a rank is of an instance"),
+        ("stream y = rank(i)", "rank is over instances of a stream"),
+        ("stream y = histogram_quantile(i, 0.9)", "histogram_quantile is over instances"),
+        ("stream x = 1 per k\nstream y = histogram_quantile(x over x)", "takes a number from 0"),
+        ("stream x = 1 per k\nstream y = histogram_quantile(x over x, 0.9)", "the upper bounds of"),
         ("stream x = x + 1 per k every 2", "stream x needs its own value at the same tick"),
         ("stream x = 1 per k on k = 1 every 2", "rows or on ticks, not on both"),
         ("stream x = 1 per k every 2 until x = 1 and b", "x is every 2, but b is of rows"),

@@ -148,6 +148,9 @@ FOLDS += ["quantile(y over x, 0.9)", "quantile(x * 2 over x, 0)"]
 FOLDS += ["count(x is null over x)", "any(x < y over x)", "sum(coalesce(x, 1) over x)"]
 
 
+# Of an instance among others.
+RANKS = ["rank(x over x)", "rank(y over x)", "rank(-x over x)", "rank(coalesce(y, 1) over x)"]
+
 # For what is behind `per`: groups of instances of x, named at rows.
 GROUPS = {
     "per k as p": ["p = k", "p = m", "k", "p = k % 2"],
@@ -209,11 +212,12 @@ def files(draw: st.DrawFn, has_ticks: bool = False) -> File:
     own_group = "k" if per == "per k" else one(["p", "p", *GROUPS[per]])
     if draw(st.booleans()):
         last = ["x", "sum[0,4](y)", looked, "count(x > 0 over x) + x.last()"]
-        last += [grouped(one(FOLDS), own_group)]
+        last += [grouped(one([*FOLDS, *RANKS]), own_group)]
         lines.append(f"stream z = {one(last)} {per}{rest}")
     if draw(st.booleans()):
         lines.append(f"stream d = {grouped(one(FOLDS), own_group)} {per.split(',')[0]}")
-    folds = [*FOLDS, *(grouped(fold, one(GROUPS[per])) for fold in FOLDS)]
+    folds = [*FOLDS, *RANKS]
+    folds += [grouped(fold, one(GROUPS[per])) for fold in folds]
     lines.append(f"stream w = {one(folds)}")
     lines.append(f"stream v = {one([looked, f'{looked}.last(or: 0)', f'sum[0,5]({looked})'])}")
     if draw(st.booleans()):

@@ -158,10 +158,13 @@ class CallParser(PrecedenceParser):
         if function is None and registered_function(name) is not None:
             function = ops.OWN_FUNCTION
         if function is None:
+            function = ops.OF_INSTANCES_ONLY.get(name)
+        if function is None:
             raise self.error(f"{NO_FUNCTION} {name}", token, function_hint(name))
         self.open(token, function)
         self.index += 2
         if self.token.kind == ")":
+            self.require_over(function, token)
             if function in ops.WINDOWS:
                 raise self.error(f"{name} has no window", token, without_window(name))
             if function is ops.OWN_FUNCTION:
@@ -302,6 +305,7 @@ class CallParser(PrecedenceParser):
         if function in {ops.MACHINE, ops.OWN_FUNCTION} or call.over is not None:
             self.index += 1
             return True
+        self.require_over(function, call.token)
         if function in ops.WINDOWS:
             if call.interval is None:
                 name = function.word
@@ -386,6 +390,7 @@ class CallParser(PrecedenceParser):
         if opening.over is not None:
             self.close_over(function, opening.over)
             return
+        self.require_over(function, opening.token)
         if function is ops.MACHINE:
             self.close_machine(arguments)
             return
@@ -456,6 +461,13 @@ class CallParser(PrecedenceParser):
                 raise self.error(f"{column_text(name)} has two values", self.waiting[-1].token)
         return names, tuple(one.operands[1] for one in arguments)
 
+    def require_over(self, function: Operator, token: Token) -> None:
+        """Refuse an aggregate over instances that does not say of which stream."""
+        if function in ops.OF_INSTANCES_ONLY.values():
+            share = ", 0.9" if function.constants else ""
+            hint = f"as in {function.word}(x over x{share})"
+            raise self.error(f"{function.word} is over instances of a stream", token, hint)
+
     def read_over(self, aggregate: str) -> bool:
         """Read the name of a stream, and what follows; return whether an operand does."""
         token = self.token
@@ -463,7 +475,7 @@ class CallParser(PrecedenceParser):
             hint = f"as in {aggregate}(views > 10 over views)"
             raise self.expected("the name of a stream after over", hint)
         self.index += 1
-        operator = ops.AGGREGATES[aggregate]
+        operator = ops.OVER_AGGREGATES[aggregate]
         parameters: list[Constant] = []
         if operator.constants and self.token.kind == ",":
             self.index += 1

@@ -243,7 +243,7 @@ class _Checker(Requirements):
             return kind if self.require_order(operand, word) else kinds.UNKNOWN
         if not self.require_number(operand, f"{word} takes"):
             return kinds.UNKNOWN
-        if word == "resets":
+        if word in {"resets", "rank"}:
             return kinds.INTEGER
         if word in {"sum", "increase"} and kind.name in {"integer", *kinds.OPEN}:
             return kind._replace(unit=0)

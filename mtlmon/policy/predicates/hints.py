@@ -12,6 +12,7 @@ from mtlmon.policy.predicates.operators import (
     COALESCE,
     FUNCTIONS,
     GREATEST,
+    HISTOGRAM_QUANTILE,
     HOLD,
     LAST,
     LEAST,
@@ -156,6 +157,8 @@ def call_hint(function: Operator) -> str:
 
 def window_hint(aggregate: Operator) -> str:
     """Return a hint at how an aggregate over a window is written."""
+    if aggregate is HISTOGRAM_QUANTILE:
+        return "as in histogram_quantile(x over x, 0.99)"
     if aggregate is WINDOW_INTEGRAL:
         return "as in integral[0,5](x), or integral[0,5](x, linear) for lines between values"
     return f"as in {aggregate.word}[0,5]({'x, 0.99' if aggregate.constants else 'x'})"

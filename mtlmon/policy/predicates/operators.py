@@ -208,6 +208,10 @@ WINDOW_RATE = _aggregate("rate")
 WINDOW_CHANGES = _aggregate("changes")
 WINDOW_RESETS = _aggregate("resets")
 """How often a counter has begun anew."""
+RANK = _aggregate("rank")
+"""How many instances have larger values than the one that reads it, and 1."""
+HISTOGRAM_QUANTILE = _aggregate("histogram_quantile", constants=1)
+"""A quantile of what instances count up to bounds, which are their values `le`."""
 LINEAR = "linear"
 """The parameter of an integral of the lines between values, which do not hold then."""
 WINDOW_OWN = _aggregate("own aggregate")
@@ -339,7 +343,13 @@ OVER_WORDS = frozenset(
         *("avg", "var", "stddev", "median", "quantile"),
     }
 )
-"""The aggregates that can be taken over instances."""
+"""The aggregates of windows that can be taken over instances, too."""
+
+OF_INSTANCES_ONLY = {one.word: one for one in (RANK, HISTOGRAM_QUANTILE)}
+"""The aggregates over instances that are no windows."""
+
+OVER_AGGREGATES = {**{word: AGGREGATES[word] for word in OVER_WORDS}, **OF_INSTANCES_ONLY}
+"""The aggregate over instances for each word."""
 
 MIRRORED = {
     EQUAL: EQUAL,

@@ -315,7 +315,7 @@ class _Parser(CallParser):
             return True
         if word == "over" and opening and opening.interval is None and count == 1:
             name = opening.opened.word if opening.opened else ""
-            if name in ops.OVER_WORDS:
+            if name in ops.OVER_AGGREGATES:
                 self.index += 1
                 return self.read_over(name)
         raise self.operator_missing()
