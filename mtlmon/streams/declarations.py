@@ -439,7 +439,9 @@ class Declarations:
             name = Name(node.name, self.frame(node.name) if stream.per else stream.period)
             if self.period_of(period) == NOW and self.is_of_now(node.name):
                 name = Name(node.name, period)
-        if period < ROWS < self.period_of(period) and name.period != period:
+        own_period = self.period_of(period)
+        is_of_trace = name.period > ROWS and own_period % name.period == 0
+        if period < ROWS < own_period and name.period != period and not is_of_trace:
             message = f"{node.name} has no value at the ticks of an instance"
             hint = (
                 f"take a window of rows there, as in {EXAMPLE}, or read streams with the same "

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 # With more delays, it is cheaper to compute all ticks.
 _MOST_DELAYS = 64
+_READS_TRACE = "an instance reads streams of its trace at its ticks"
 
 
 class Obstacle(NamedTuple):
@@ -272,7 +273,9 @@ def delays_of(
                 found.obstacles += _of_look_ups(parts.values())
         for task in layer.tasks:
             argument, period = task.argument_period, _without_changes(task.period)
-            if isinstance(task, ChoiceTask):
+            if isinstance(task, ChoiceTask) and period < ROWS:
+                found.obstacles.append(Obstacle(_READS_TRACE))
+            elif isinstance(task, ChoiceTask):
                 motions.copy(task.argument, argument, task.result, period)
             elif argument in of_instances and period > ROWS:
                 own_period, delays = of_instances[argument]
@@ -421,6 +424,8 @@ def delays_of_instances(layers: Sequence[Layer], time: str | None, frame: int) -
             operators = {kernel.node.operator for kernel in task.kernels}
             if period == frame and isinstance(task, LookUpTask | OverTask):
                 found.obstacles.append(Obstacle("an instance reads others at its ticks"))
+            elif period == frame and isinstance(task, ChoiceTask):
+                found.obstacles.append(Obstacle(_READS_TRACE))
             elif period != frame:
                 # what is held between ticks, in the instance or from outside of it
                 if not all(kernel.keeps_latest for kernel in task.kernels):

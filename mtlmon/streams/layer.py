@@ -140,7 +140,7 @@ class ChoiceTask:
         result: the name of the column of the results.
         argument: the name of the column.
         argument_period: its period.
-        period: the period of the results, a multiple.
+        period: the period of the results, a multiple, or the number of such ticks of instances.
 
     Attributes:
         result: as given.

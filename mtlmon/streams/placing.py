@@ -111,13 +111,14 @@ class Placer:
         if name.period < ROWS:
             column, layer = self.instances.at_rows(placed, origin, name.period)
             return Placed(read(column, node), max(layer, self.instances.first_layer(period)))
-        if period < ROWS:
+        if self._declared.period_of(period) <= ROWS:
             column, layer = self._columns.column(placed, origin, name.period)
             return Placed(read(column, node), max(layer + 1, self.instances.first_layer(period)))
-        assert exists_at(name.period, period)
+        assert exists_at(name.period, self._declared.period_of(period))
         column, layer = self._columns.column(placed, origin, name.period)
         chosen = self._columns.known.get((period, read(column, node)))
         if chosen is None:
+            layer = max(layer, self.instances.first_layer(period))
             copied = self._columns.new_column(self._columns.schema.field(column).type)
             self._columns.layer(layer).tasks.append(ChoiceTask(copied, column, name.period, period))
             chosen = self._columns.known[period, read(column, node)] = copied, layer + 1

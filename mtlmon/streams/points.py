@@ -247,7 +247,20 @@ class Points:
         return found
 
     def common(self, period: int, other: int) -> Integers:
-        """Return which ticks of a period are those of another one, which is a multiple."""
+        """Return which ticks of a period are those of another one, which is a multiple.
+
+        For ticks of instances, they are those of their traces at the same time.
+        """
+        if other in self._of_instances:
+            ticks, (own, traces) = self.ticks_of(period), self._of_instances[other]
+            count = len(ticks)
+            times = np.concatenate([ticks.time_stamps, own.time_stamps])
+            numbers = np.concatenate([ticks.numbers, traces]).astype(np.int64)
+            _, places = np.unique(times, return_inverse=True)
+            keys = places * (numbers.max(initial=0) + 1) + numbers
+            order = np.argsort(keys[:count])
+            found: Integers = order[np.searchsorted(keys[:count], keys[count:], sorter=order)]
+            return found
         return np.flatnonzero(self.ticks.time_stamps[self._ticks_of(period)] % other == 0)
 
     def batch(self, period: int) -> native.Batch:

@@ -82,6 +82,8 @@ def files(draw: st.DrawFn) -> File:
         reading += [f"{of_own}.last(or: 1)", "sum(x over x) + sum[0,4](i)"]
         if own_per == per:
             reading += [*RANKS, *(grouped(rank, own_group) for rank in RANKS)]
+        lines.append(f"stream h = {one(['count[0,6](row.b)', 'sum[0,9](u)', 'i.hold()'])} every 1")
+        reading += ["h", "h + h.last(or: 1)", "sum(x over x) - h"]
         value = one(reading)
         lines.append(f"stream z = {value} {own_per} {other_period}{own_end}")
         fold = "count(z over z)" if value.startswith(("any", "all")) else "count(z is null over z)"
@@ -223,6 +225,19 @@ def test_histograms_are_those_of_the_reference(
     until = log[-1][0] + 6 if log else 7
     found = in_batches(file, log, cuts, saved, until, only_due=False)
     require_same(found, wanted_of(file, log, until), file)
+
+
+def test_instances_read_streams_of_their_trace_at_the_same_tick() -> None:
+    """Rationale: traces have ticks before others have any, and those between are passed over."""
+    lines = ["stream t = count[0,9]() every 1", "stream x = t + count[0,9]() per k every 2"]
+    file = File("\n".join([*lines, "stream c = sum(x over x) every 2"]))
+    cells = dict.fromkeys(SCHEMA.names)
+    points = [(1, 0, 0), (1, 1, 5), (3, 1, 6), (5, 0, 1)]
+    log: list[Row] = [(time, trace, {**cells, "k": k}) for time, trace, k in points]
+    for only_due in (False, True):
+        _, ticks = in_batches(file, log, [2], 1, 7, only_due=only_due)
+        found = [(time, trace, value) for time, trace, _, name, value in ticks if name == "c"]
+        assert found == [(2, 0, 2), (2, 1, 2), (4, 0, 2), (4, 1, 6), (6, 0, 6), (6, 1, 6)]
 
 
 def test_instances_that_read_others_have_all_ticks() -> None:
@@ -484,7 +499,7 @@ def test_a_tick_of_a_trace_is_left_out_with_those_of_its_instances() -> None:
     [
         ("stream x = i per k every 2", "x is every 2, but i is of rows"),
         ("stream x = u per k every 2", "x is every 2, but u is of rows"),
-        ("stream x = t per k every 2", "t has no value at the ticks of an instance"),
+        ("stream x = t per k every 3", "x is every 3, but t is every 2"),
         ("stream x = sum[0,9](t) per k every 2", "looks at rows or ticks of the instance only"),
         (
             "stream x = 1 per k every 2\nstream y = sum[0,9](x) per k every 4",
