@@ -37,7 +37,7 @@ mtlmon [options] FORMULA_FILE [LOG ...]
        mtlmon latest [options] [CHANGELOG]
        mtlmon check-policy [options] FILE [LOG]
        mtlmon streams [options] FILE LOG...
-       mtlmon query [options] FILE RELATION [TABLE...]
+       mtlmon query [options] FILE RELATION [TABLE...] [NAME=TABLE...]
        mtlmon analyze [options] FILE [TABLE]
        mtlmon serve [options] [FILE [LOG]]"""
 

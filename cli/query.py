@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 
 from mtlmon.cli.arguments import Arguments, spec_of
 from mtlmon.cli.option_groups import (
@@ -24,6 +25,7 @@ from mtlmon.cli.option_groups import (
 from mtlmon.cli.parser import Parser, add_help_options
 from mtlmon.run.option_rules import consistent_query
 from mtlmon.run.running import finished
+from mtlmon.support.file_patterns import exists
 from mtlmon.support.inputs import STANDARD_STREAM
 from mtlmon.support.table_formats import FORMAT_NAMES
 
@@ -35,8 +37,10 @@ if TYPE_CHECKING:
 
 __all__ = ["query"]
 
+_INPUT = re.compile(r"([^\W\d]\w*)=(.+)")
+
 USAGE = """\
-mtlmon query [options] FILE RELATION [TABLE...]"""
+mtlmon query [options] FILE RELATION [TABLE...] [NAME=TABLE...]"""
 
 DESCRIPTION = """\
 Write the records of a relation: the time-stamps from which and up to which each is valid, then its
@@ -47,12 +51,14 @@ columns. Without an end, a record is valid for ever.
   TABLE     the log, if the relation reads its rows: CSV, JSON lines, Parquet, Arrow; files,
             patterns, directories; - for standard input, whose records come as they become final.
             Tables that FILE names are looked for in its folder
+  NAME=TABLE  another table, which relations of FILE read as rows of NAME
 """
 
 EPILOG = """\
 examples:
   mtlmon query traffic.mtl congested sensors.csv
   mtlmon query --output-format csv -o open.csv jobs.mtl open 'logs/*.csv.gz'
+  mtlmon query shop.mtl unpaid orders=orders.csv payments=payments.jsonl
   mtlmon query --output-format parquet -o limits.parquet roads.mtl limits
   kafka-console-consumer ... | mtlmon query --lateness 5m --format jsonl traffic.mtl congested -
 
@@ -134,8 +140,18 @@ def parse_arguments(arguments: Sequence[str]) -> tuple[str, RunSpec]:
     parser = make_parser()
     given = parser.read(arguments, Arguments())
     names = given.files
+    inputs: dict[str, str] = {}
+    logs: list[str] = []
+    for table in names[2:]:
+        found = _INPUT.fullmatch(table)
+        if found is None or exists(table):
+            logs.append(table)
+        elif found[1] in inputs:
+            parser.error(f"two tables are called {found[1]}: name one, or a pattern of files")
+        else:
+            inputs[found[1]] = found[2]
     options = spec_of(
-        given, constants=dict(given.settings), formula_files=names[:1], logs=names[2:]
+        given, constants=dict(given.settings), formula_files=names[:1], logs=logs, inputs=inputs
     )
     if not names:
         parser.error("no policy file: name one")

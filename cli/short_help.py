@@ -126,7 +126,7 @@ All options: mtlmon streams --help.
 """
 
 _QUERY = r"""
-usage: mtlmon query [options] FILE RELATION [TABLE...]
+usage: mtlmon query [options] FILE RELATION [TABLE...] [NAME=TABLE...]
 
 Write the records of a relation: from which time-stamp and up to which each is
 valid, then its columns. TABLE is the log, if the relation reads its rows.

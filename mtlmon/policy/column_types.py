@@ -330,7 +330,7 @@ class _Finder:
         if isinstance(source, Named):
             found = self.intervals[source.name]
         else:
-            path = source.path if isinstance(source, TableOf) else None
+            path = source.shown if isinstance(source, TableOf) else None
             found = self.sources.setdefault(path, _Columns(self.slots))
         for step in relation.steps:
             if isinstance(step, Select):

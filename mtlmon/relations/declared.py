@@ -357,10 +357,12 @@ def table_name(file: PolicyFile, source: TableOf) -> str:
     It is its path, with the columns of times if an earlier relation reads others as times.
     """
     sources = [one.source for one in file.intervals.values()]
-    first = next(one for one in sources if isinstance(one, TableOf) and one.path == source.path)
+    first = next(one for one in sources if isinstance(one, TableOf) and one.shown == source.shown)
     if (first.start, first.end) == (source.start, source.end):
-        return source.path
-    return f"{source.path} [{source.start}, {source.end})"
+        return source.shown
+    if source.end is None:
+        return f"{source.shown} [{source.start or 'time'}]"
+    return f"{source.shown} [{source.start}, {source.end})"
 
 
 def columns_of_rows(file: PolicyFile, name: str) -> tuple[list[str], bool] | None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from mtlmon.policy import PolicyFile
 from mtlmon.policy.validity.building import Relation
+from mtlmon.policy.validity.declared import TableOf, reads_rows
 from mtlmon.relations.declared import declared_tables
 from mtlmon.relations.plan_texts import found_plan_text
 from mtlmon.run.failure import RunError
@@ -17,6 +18,9 @@ from mtlmon.run.preparing import declared_unit, parsed_policies, with_format
 from mtlmon.run.recognition import format_advice
 from mtlmon.run.standing_queries import is_standing, standing_records
 from mtlmon.run.table_output import answer_output
+from mtlmon.support.guesses import did_you_mean
+from mtlmon.support.inputs import STANDARD_STREAM
+from mtlmon.support.option_names import PYTHON
 from mtlmon.syntax.bounds import LATER
 from mtlmon.syntax.report import visible
 from mtlmon.tables.formats.files import table_files
@@ -113,6 +117,7 @@ def records_of(file: PolicyFile, relation: str, options: RunSpec) -> Steps:
     if options.host.takes_signals:
         take_signals_from_arrow()
     require_relation(file, relation)
+    require_tables(file, relation, options)
     if is_standing(file, relation, options):
         return (yield from standing_records(file, relation, options))
     notes = ReadNotes()
@@ -144,8 +149,11 @@ def records_of(file: PolicyFile, relation: str, options: RunSpec) -> Steps:
             option_names=options.option_names,
             notes=notes,
             tell=tell if options.reporting.explain else None,
+            inputs=log.inputs,
         )
-        read = [*files_of(log), *(path_of(file, one) for one in declared_tables(file, relation))]
+        read = [*files_of(log), *inputs_of(log)]
+        declared = declared_tables(file, relation)
+        read += [path_of(file, one) for one in declared if not one.is_named]
         known = {one: os.stat(one) for one in read}
     except OSError as error:
         raise unreadable(error) from None
@@ -161,7 +169,35 @@ def records_of(file: PolicyFile, relation: str, options: RunSpec) -> Steps:
     return 0
 
 
+def require_tables(file: PolicyFile, relation: str, options: RunSpec) -> None:
+    """Require that there is a log if the relation reads its rows, and that tables have known names.
+
+    Raises:
+        RunError: there is none, or no relation of the file reads a table of that name.
+    """
+    is_command = options.option_names is not PYTHON
+    log = options.log
+    if not log.sources and log.given is None and reads_rows(file.intervals, relation):
+        how = "name a table, or - for standard input" if is_command else "give a table"
+        raise RunError(f"relation {visible(relation)} reads the rows of a log: {how}")
+    sources = [one.source for one in file.intervals.values()]
+    names = [one.path for one in sources if isinstance(one, TableOf) and one.is_named]
+    for name, table in log.inputs.items():
+        if name not in names:
+            guess = did_you_mean(name, names) or f": write rows of {name} in a relation"
+            raise RunError(f"no relation reads a table called {visible(name)}{guess}")
+        if table == STANDARD_STREAM:
+            raise RunError(f"standard input can only be the log: name a file for {visible(name)}")
+
+
+def inputs_of(log: Log) -> list[str]:
+    """Return the files that are given beside the log."""
+    paths = [os.fspath(one) for one in log.inputs.values() if isinstance(one, str | os.PathLike)]
+    return [one.path for one in table_files(paths)] if paths else []
+
+
 def files_of(log: Log) -> list[str]:
     """Return the files of a log, not the tables among them."""
     format = "lines" if log.pattern else log.format
-    return [one.path for one in table_files(list(log.paths), format)] if log.paths else []
+    paths = [one for one in log.paths if one != STANDARD_STREAM]
+    return [one.path for one in table_files(paths, format)] if paths else []

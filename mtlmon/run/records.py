@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from mtlmon.policy import PolicyFile
@@ -130,19 +130,19 @@ class Records(Run):
 def query(
     policies: PolicyFile | str | os.PathLike[str],
     relation: str,
-    tables: Tables | Sequence[Tables] = ...,
+    tables: Tables | Sequence[Tables] | Mapping[str, Tables] = ...,
     **options: Unpack[QueryOptions],
 ) -> Records: ...
 @overload
 def query(
     policies: Relation,
-    relation: Tables | Sequence[Tables] = ...,
+    relation: Tables | Sequence[Tables] | Mapping[str, Tables] = ...,
     **options: Unpack[QueryOptions],
 ) -> Records: ...
 def query(
     policies: PolicyFile | str | os.PathLike[str] | Relation,
-    relation: str | Tables | Sequence[Tables] = (),
-    tables: Tables | Sequence[Tables] = (),
+    relation: str | Tables | Sequence[Tables] | Mapping[str, Tables] = (),
+    tables: Tables | Sequence[Tables] | Mapping[str, Tables] = (),
     **options: Unpack[QueryOptions],
 ) -> Records:
     """Evaluate a relation that a policy file declares, or one that `mtlmon.relations` builds.
@@ -153,7 +153,8 @@ def query(
         policies: a policy file as `parse_policies` returns it, the text of one, or the path of one
             as an object of `pathlib`.
         relation: the name of the relation.
-        tables: the log, as `mtlmon.check` takes it; relations of tables alone need none.
+        tables: the log, as `mtlmon.check` takes it; relations of tables alone need none. Or a
+            dictionary of tables by the names that relations call them, in which `rows` is the log.
         options: those of `mtlmon query`, by the same words: `format`, `pattern`, `time`,
             `time_unit`, `time_format`, `time_zone`, `resolution`, `unit`, `set`, `null_values`,
             `delimiter`, `quote`, `decimal`, `on_error`, `sort`, `max_memory`; `output`,
@@ -205,6 +206,10 @@ def query(
             "the policies are a text, a PolicyFile, a Relation, or the path of a file as a "
             f"pathlib.Path; not {policies!r}"
         )
+    if isinstance(events, Mapping):
+        inputs = dict(events)
+        events = inputs.pop("rows", ())
+        spec = spec.having(inputs=inputs)
     if not isinstance(events, tuple | list) or events:
         spec = with_events(spec, events)
     with advised(spec):

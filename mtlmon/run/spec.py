@@ -70,6 +70,9 @@ class Policies(Frozen):
         return " and ".join(self.files) or "the formula"
 
 
+_NO_INPUTS: Mapping[str, Any] = {}
+
+
 class Log(Frozen):
     """What is read, and how.
 
@@ -77,6 +80,7 @@ class Log(Frozen):
         paths: the names of files, with `-` for the input.
         input: what takes the place of standard input.
         tables: instead of files, or among them, tables and data frames.
+        inputs: for queries, paths or tables beside the log, by the names that relations call them.
         keys: the columns of keys, as they are given.
         given: what a program gives as it comes, instead of files and tables; None if it does not.
         counting: for each usable row of tables as it comes, whether it counts, where an earlier
@@ -88,6 +92,7 @@ class Log(Frozen):
     paths: Sequence[str] = ()
     input: Input = STANDARD
     tables: Sequence[Any] = ()
+    inputs: Mapping[str, Any] = _NO_INPUTS
     follow: str | None = None
     format: str | None = None
     pattern: str | None = None

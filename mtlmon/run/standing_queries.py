@@ -201,7 +201,7 @@ def standing_query(
         lambda: columns_of_log(sources[0], log.pattern, dialect) if sources else None,
         needs_all=True,
     )
-    tables = declared_records(file, relation, given, memory)
+    tables = declared_records(file, relation, given, memory, inputs=log.inputs)
     environment = environment_of(file, given)
     if columns is None:
         raise RunError(

@@ -10,6 +10,11 @@ from mtlmon.errors import MtlmonError
 __all__ = ["files_of"]
 
 
+def exists(name: str) -> bool:
+    """Whether there is a file or directory with this name, or one that matches it as a pattern."""
+    return os.path.exists(name) or bool(glob.has_magic(name) and glob.glob(name, recursive=True))
+
+
 def files_of(name: str) -> list[str]:
     """Return the file with this name, or else the files that match it as a pattern.
 

@@ -86,7 +86,7 @@ class GivenRelations(NamedTuple):
     """
 
     of_tables: dict[str, KnownRelation]
-    records: dict[tuple[str, str, str], pa.Table]
+    records: dict[tuple[str, str | None, str | None], pa.Table]
 
 
 def given_relations(
@@ -206,7 +206,7 @@ def looked_up_relations(
     return found
 
 
-def _known_as(file: PolicyFile, source: TableOf) -> tuple[str, str, str]:
+def _known_as(file: PolicyFile, source: TableOf) -> tuple[str, str | None, str | None]:
     """What tells a table apart from those of other files, and from the same with other times."""
     return path_of(file, source), source.start, source.end
 

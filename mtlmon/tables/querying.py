@@ -62,6 +62,7 @@ __all__ = [
     "shown_columns",
 ]
 
+_NO_INPUTS: Mapping[str, Tables] = {}
 # The options of the log that say how times are written, and so hold for all tables.
 _OF_TIMES = ("time_unit", "time_format", "time_zone", "resolution", "option_names")
 
@@ -121,6 +122,7 @@ def evaluated(
     *,
     notes: ReadNotes | None = None,
     tell: Callable[[FoundPlan], object] | None = None,
+    inputs: Mapping[str, Tables] = _NO_INPUTS,
     **options: Any,
 ) -> pa.Table:
     """Evaluate a relation of a file whose unit is known; see `mtlmon.query`.
@@ -132,6 +134,7 @@ def evaluated(
         known: the tables that the file names, if they have been read, as `declared_records` does.
         notes: gets what there is to say of the rows.
         tell: gets the plan before it is evaluated.
+        inputs: the tables that are given beside the log, by name.
         options: those of `open_tables`, where `resolution` is the unit of the file, and
             `max_memory`.
     """
@@ -159,7 +162,9 @@ def evaluated(
         found[ROWS] = _rows(file, tables, columns, options, memory, notes)
     if known is None:
         held = bytes_of(found.values())
-        known = declared_records(file, name, options, memory, beside=held, notes=notes)
+        known = declared_records(
+            file, name, options, memory, beside=held, notes=notes, inputs=inputs
+        )
     found |= known
     schemas = {one: pa.schema(list(table.schema)[2:]) for one, table in found.items()}
     try:
@@ -199,9 +204,9 @@ def declared_plans(file: PolicyFile, schema: pa.Schema, format: str | None) -> d
             for source in declared_tables(file, name):
                 path = path_of(file, source)
                 own, _ = table_format(path) or (None, None)
-                types = file.table_types.get(source.path, {})
+                types = file.table_types.get(source.shown, {})
                 columns = records_as_read(read_schema(path), types, own)
-                times = {source.start, source.end}
+                times = {source.start, source.end} if source.end is not None else set()
                 kept = [one for one in columns if one.name not in times]
                 schemas[table_name(file, source)] = pa.schema(kept)
             plan = Plans(file, schemas, file.environment).of(name)
@@ -234,6 +239,7 @@ def declared_records(
     known: Mapping[str, pa.Table] | None = None,
     beside: int = 0,
     notes: ReadNotes | None = None,
+    inputs: Mapping[str, Tables] | None = None,
 ) -> dict[str, pa.Table]:
     """Read the tables that a relation of a file is made of.
 
@@ -245,6 +251,7 @@ def declared_records(
         known: the tables that have been read for other relations of the file.
         beside: how many bytes other rows and records hold.
         notes: gets what there is to say of the rows.
+        inputs: the tables that are given beside the log, by name; None where none can be.
 
     Returns:
         Their records, as for `mtlmon.relations.evaluation.evaluate`, as `table_name` says.
@@ -260,7 +267,7 @@ def declared_records(
         shown = table_name(file, source)
         if shown not in read:
             held = beside + bytes_of(read.values())
-            read[shown] = _table(file, source, options, limit, held, notes)
+            read[shown] = _table(file, source, options, limit, held, notes, inputs)
         found[shown] = read[shown]
         if source.key:
             require_one_record(found[shown], source.key, path_of(file, source))
@@ -290,7 +297,7 @@ def _schema(tables: Tables | Sequence[Tables], options: dict[str, Any]) -> pa.Sc
     dialect = Dialect(**given)
     sources = table_sources(tables, format, options.get("option_names", PYTHON))
     if not sources:
-        raise MtlmonError("the relation reads the rows of a log: name a table")
+        raise MtlmonError("the relation reads the rows of a log: give a table")
     first = sources[0]
     if not isinstance(first, TableFile):
         return pa.RecordBatchReader.from_stream(first.table).schema
@@ -376,8 +383,11 @@ def _rows(
 
 
 def path_of(file: PolicyFile, source: TableOf) -> str:
-    """The path of a table that a policy file names: in the folder of the file, if it has one."""
-    if file.source.startswith("<"):
+    """The path of a table that a policy file names: in the folder of the file, if it has one.
+
+    For a table that is given beside the log, it is its name.
+    """
+    if source.is_named or file.source.startswith("<"):
         return source.path
     return str(Path(file.source).parent / source.path)
 
@@ -389,38 +399,61 @@ def _table(
     memory: MemoryLimit,
     beside: int,
     notes: ReadNotes | None,
+    inputs: Mapping[str, Tables] | None,
 ) -> pa.Table:
     """The records of a table that the file names, while others hold some bytes.
 
     Raises:
         MtlmonError: it cannot be read, or a record ends before it starts.
     """
-    path = path_of(file, source)
 
     def refuse(message: str, hint: str | None = None) -> FormulaError:
         return formula_error(
             file.text, source.place, message, source=file.source, hint=hint, kind=PolicyError
         )
 
+    path = path_of(file, source)
+    table: Tables = path
+    if source.is_named:
+        option_names = options.get("option_names", PYTHON)
+        if inputs is None:
+            raise refuse(
+                f"only queries are given tables by name, as {path}",
+                f'name a file, as in rows of "{path}.csv"',
+            )
+        if path not in inputs:
+            how = f"{path}={path}.csv" if option_names is not PYTHON else f'{{"{path}": table}}'
+            raise refuse(f"there is no table {path}", f"give it beside the log: {how}")
+        table = inputs[path]
+        path = os.fspath(table) if isinstance(table, str | os.PathLike) else path
     try:
         cells = _cells_of(path, options)
-        names = read_schema(path, Dialect(**cells)).names
+        names = _schema(table, cells).names
     except OSError as error:
         reason = os.strerror(error.errno) if error.errno else str(error)
         raise refuse(f"cannot read {path}: {reason}") from None
-    for column in (source.start, source.end, *source.key):
+    times_of_rows = [one for one in (source.start, source.end) if one is not None]
+    for column in (*times_of_rows, *source.key):
         if column not in names:
             guess = did_you_mean(column, names)
             hint = f"its columns are {', '.join(names)}"
             raise refuse(f"{path} has no column {column}{guess}", hint)
-        if column in source.key and column in (source.start, source.end):
+        if column in source.key and column in times_of_rows:
             raise refuse(f"{column} says when records are valid, so it cannot be their key")
     own = {key: options[key] for key in _OF_TIMES if key in options}
     of_table = None if notes is None else notes.of_table(path)
-    columns = [one for one in names if one != source.start]
-    any_order = {**own, **cells, "time": source.start, "in_any_order": True}
-    types = file.table_types.get(source.path, {})
-    stamps, read = _read(file, path, columns, types, any_order, memory, beside, of_table)
+    time = source.start
+    if source.end is None:
+        # rows have all columns, as those of the log
+        columns = names
+        declared = options.get("time")
+        if time is None and isinstance(declared, str) and declared in names:
+            time = declared
+    else:
+        columns = [one for one in names if one != time]
+    any_order = {**own, **cells, "time": time, "in_any_order": True}
+    types = file.table_types.get(source.shown, {})
+    stamps, read = _read(file, table, columns, types, any_order, memory, beside, of_table)
     order = order_of(stamps)
     found = {name: whole(column) for name, column in read.items()}
     if order is not None:
@@ -430,8 +463,10 @@ def _table(
         raise TableError(
             f"a record begins at {NO_END}, the largest time, after which it cannot end",
             path=path,
-            column=source.start,
+            column=time,
         )
+    if source.end is None:
+        return pa.table([stamps, after(stamps), *found.values()], names=["", " ", *found])
     times = Times(
         own.get("time_unit"),
         own.get("time_format"),

@@ -22,6 +22,8 @@ def doors(tmp_path: Path) -> Path:
     path.write_text(
         "unit s\nrelation open = rows valid 10s group select count() as n\n"
         "relation doors = rows valid 10s select door as door\n"
+        "relation others = rows of other valid 10s select door as door\n"
+        "relation timed = rows of other time at\n"
     )
     return path
 
@@ -40,13 +42,51 @@ def test_formats(doors: Path, tmp_path: Path) -> None:
     assert pq.read_table(target).column("n").to_pylist() == [1, 2, 1, 1]
 
 
+def test_tables_with_names(doors: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files, patterns of them, and a path that looks like a name."""
+    log = tmp_path / "log.csv"
+    wanted = mtlmon("query", str(doors), "doors", str(log))
+    assert wanted.errors == ""
+    for table in (log, tmp_path / "l*.csv"):
+        done = mtlmon("query", str(doors), "others", f"other={table}")
+        assert (done.output, done.errors) == (wanted.output, "")
+    folder = tmp_path / "day=1"
+    folder.mkdir()
+    log.rename(folder / "log.csv")
+    monkeypatch.chdir(tmp_path)
+    for path in ("day=1/log.csv", "day=1", "day=*/*.csv"):
+        done = mtlmon("query", str(doors), "doors", path)
+        assert (done.output, done.errors) == (wanted.output, "")
+
+
+def test_tables_beside_a_pipe(doors: Path, tmp_path: Path) -> None:
+    with doors.open("a") as file:
+        file.write("relation both = doors join others on door = others_door select door as door\n")
+    log = (tmp_path / "log.csv").read_text()
+    named = f"other={tmp_path / 'log.csv'}"
+    done = mtlmon("query", "--format", "csv", str(doors), "both", "-", named, log=log)
+    assert (done.status, done.errors) == (0, "")
+    assert done.output == mtlmon("query", str(doors), "doors", str(tmp_path / "log.csv")).output
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ([], "no policy file: name one (see mtlmon query --help)"),
         (["{rules}"], "no relation: name one after the policy file (see mtlmon query --help)"),
         (["{rules}", "opn", "{log}"], "there is no relation opn; did you mean 'open'?"),
-        (["{rules}", "open"], "the relation reads the rows of a log: name a table"),
+        (
+            ["{rules}", "open"],
+            "relation open reads the rows of a log: name a table, or - for standard input",
+        ),
+        (["{rules}", "open", "log={log}"], "relation open reads the rows of a log: name a table"),
+        (["{rules}", "open", "{log}", "x={log}"], "no relation reads a table called x: write rows"),
+        (["{rules}", "others", "othr={log}"], "no relation reads a table called othr; did you"),
+        (["{rules}", "others", "other=-"], "standard input can only be the log: name a file for"),
+        (["{rules}", "others", "other=a", "other=b"], "two tables are called other"),
+        (["{rules}", "others"], "{rules}:4:27: there is no table other"),
+        (["{rules}", "others", "other=no.csv"], "{rules}:4:27: cannot read no.csv: No such"),
+        (["{rules}", "timed", "other={log}"], "{rules}:5:26: {log} has no column at"),
         (["{rules}", "open", "-"], "relations read tables, but the log is read as text: add its"),
         (["{rules}", "open", "nothing.csv"], "cannot read nothing.csv: No such file"),
         (

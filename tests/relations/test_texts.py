@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations, pairwise, product
 from math import inf, isnan
 from typing import TYPE_CHECKING, Any
@@ -157,6 +158,39 @@ def test_whole_tables(
         output = ("--output-format", "parquet", "-o", target)
         assert main(["query", *output, str(path), one.name, str(folder / "log.parquet")]) == 0
         assert found(pq.read_table(target)) == wanted
+
+
+@settings(max_examples=EXAMPLES)
+@given(
+    texts.files(),
+    st.permutations(range(7)),
+    texts.rows_of_log(),
+    texts.records_of_limits(),
+    st.sampled_from(["given", "a path", "beside a log"]),
+)
+def test_rows_of_other_tables(
+    folder: Path, declared: list[Declared], order: list[int], rows: Rows, limits: Rows, way: str
+) -> None:
+    """The rows of a table have the same relations as those of the log, in whatever order."""
+    name = declared[-1].name
+    assume(not has_overlaps(uses(declared, name), limits))
+    assume(any(one.text.startswith("rows") for one in declared))
+    source = 'rows of "other.parquet" time ts' if way == "a path" else "rows of other time ts"
+    lines = [one.line.replace("= rows", f"= {source}") for one in declared]
+    changed = [
+        replace(one, text=line.partition(" = ")[2])
+        for one, line in zip(declared, lines, strict=True)
+    ]
+    path = write(folder, changed, limits)
+    table = log_of([rows[place] for place in order if place < len(rows)])
+    wanted = expected(declared, rows, limits)
+    if way == "a path":
+        pq.write_table(table, folder / "other.parquet")
+        assert found(mtlmon.query(path, name)) == wanted
+        return
+    log = log_of([]) if way == "beside a log" else None
+    tables = {"other": table} | ({} if log is None else {"rows": log})
+    assert found(mtlmon.query(path, name, tables)) == wanted
 
 
 @settings(max_examples=EXAMPLES)

@@ -78,6 +78,9 @@ def test_both_ways_say_the_same(rules: Path, asked: str) -> None:
         # a program has the records, where the command has JSON lines
         assert emitted == ["csv_safe is for answers in a file: add output=PATH"]
         assert wanted.startswith("csv_safe is for CSV: add output_format='csv'")
+    elif not paths and emitted:
+        # a program has no standard input
+        assert emitted == [wanted.replace("name a table, or - for standard input", "give a table")]
     elif "--max-memory" in asked:
         assert "".join(emitted).replace("max_memory=", "max_memory") == wanted
     else:

@@ -186,7 +186,7 @@ def test_a_time_is_no_key(rules: Path) -> None:
     [
         ("limts", "there is no relation limts; did you mean 'limits'\\?"),
         ("zzz", "there is no relation zzz; the relations are limits, fast, known"),
-        ("fast", "the relation reads the rows of a log: name a table"),
+        ("fast", "relation fast reads the rows of a log: give a table"),
     ],
 )
 def test_relations_that_cannot_be_evaluated(rules: Path, name: str, message: str) -> None:

@@ -337,12 +337,23 @@ class Aggregate:
         return f"<aggregate {self._text}>"
 
 
-def rows() -> Relation:
-    """Return the rows of the log, each valid at its time-stamp alone."""
-    return Relation("rows")
+def rows(of: str | None = None, *, time: str | None = None, is_named: bool = False) -> Relation:
+    """Return the rows of the log, or of another table, each valid at its time-stamp alone.
+
+    Args:
+        of: the other table, in the working directory if the path is relative.
+        time: its column of times; by default, it is found as that of the log.
+        is_named: whether `of` is not a path, but a name by which `query` is given the table.
+    """
+    if of is None:
+        return Relation("rows")
+    behind = "" if time is None else f" time {column_text(time)}"
+    return Relation(f"rows of {_table(of, is_named)}{behind}")
 
 
-def table(path: str, start: str, end: str, key: Columns = ()) -> Relation:
+def table(
+    path: str, start: str, end: str, key: Columns = (), *, is_named: bool = False
+) -> Relation:
     """Return the records of a table.
 
     Args:
@@ -350,10 +361,16 @@ def table(path: str, start: str, end: str, key: Columns = ()) -> Relation:
         start: the column of times from which records are valid.
         end: the column of times from which they are not valid any more; null for no end.
         key: columns whose values tell records apart that are valid at one time.
+        is_named: whether `path` is a name by which `query` is given the table.
     """
     columns = f"[{column_text(start)}, {column_text(end)})"
     by = _columns(key)
-    return Relation(f"table {constant_text(path)} valid {columns}{' key ' if by else ''}{by}")
+    shown = _table(path, is_named)
+    return Relation(f"table {shown} valid {columns}{' key ' if by else ''}{by}")
+
+
+def _table(path: str, is_named: bool) -> str:
+    return column_text(path) if is_named else constant_text(path)
 
 
 def count(condition: Condition | None = None) -> Aggregate:

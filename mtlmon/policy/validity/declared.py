@@ -61,27 +61,40 @@ class Rows(NamedTuple):
 
 
 class TableOf(NamedTuple):
-    """The rows of a table, which has the intervals in two columns.
+    """The rows of a table beside the log.
 
     Attributes:
-        path: the table.
-        start: the column of times at which records begin to be valid.
-        end: the column of times at which they cease to be; null if they never do.
+        path: the table, or the name by which it is given beside the log.
+        start: the column of times at which records begin to be valid; None for the time of rows.
+        end: the column of times at which they cease to be, which is null if they never do; None for
+            rows that are valid at their time alone.
         key: the columns whose values tell the records apart that are valid at one time; () if
             nothing is said about that.
         place: the position of the path in the text.
+        is_named: whether it is given beside the log.
     """
 
     path: str
-    start: str
-    end: str
+    start: str | None
+    end: str | None
     key: tuple[str, ...]
     place: int
+    is_named: bool = False
+
+    @property
+    def shown(self) -> str:
+        """The table as commands have it: its path, or its name before the sign."""
+        return f"{self.path}=" if self.is_named else self.path
 
     def text(self, _unit: str | None) -> str:
+        table = column_text(self.path) if self.is_named else constant_text(self.path)
+        if self.end is None:
+            time = "" if self.start is None else f" time {column_text(self.start)}"
+            return f"rows of {table}{time}"
+        assert self.start is not None
         columns = f"[{column_text(self.start)}, {column_text(self.end)})"
         key = f" key {_columns(self.key)}" if self.key else ""
-        return f"table {constant_text(self.path)} valid {columns}{key}"
+        return f"table {table} valid {columns}{key}"
 
 
 class Named(NamedTuple):

@@ -104,7 +104,11 @@ class RelationReader:
         """Read where the records come from."""
         clauses = self.clauses
         if clauses.take("rows"):
-            return Rows()
+            if not clauses.take("of"):
+                return Rows()
+            path, place, is_named = self.table('as in rows of "payments.csv"')
+            time = clauses.column("the column of times") if clauses.take("time") else None
+            return TableOf(path, time, None, (), place, is_named)
         if change := _CHANGE.match(self.reader.text, clauses.position, self.declaration.end):
             clauses.take(change["word"])
             clauses.take("of")
@@ -113,13 +117,7 @@ class RelationReader:
         if not clauses.take("table"):
             place = clauses.position
             return Named(clauses.column("rows, table or the name of a relation"), place)
-        place = clauses.position
-        path = clauses.text()
-        if path is None:
-            raise clauses.expected(
-                "the path of a table in double quotes",
-                'as in table "limits.csv" valid [from, to) key road',
-            )
+        path, place, is_named = self.table('as in table "limits.csv" valid [from, to) key road')
         hint = "write the columns of times as in valid [from, to)"
         if not clauses.take("valid"):
             raise clauses.expected("valid", hint)
@@ -129,7 +127,18 @@ class RelationReader:
         end = clauses.column("the column of ends")
         self.sign(")", hint)
         key = clauses.columns() if clauses.take("key") else ()
-        return TableOf(path, start, end, key, place)
+        return TableOf(path, start, end, key, place, is_named)
+
+    def table(self, example: str) -> tuple[str, int, bool]:
+        """Read the path of a table, or its name; return it, its place, and whether it is a name."""
+        clauses = self.clauses
+        place = clauses.position
+        path = clauses.text()
+        if path is not None:
+            return path, place, False
+        if not clauses.word and not self.reader.text.startswith("`", place):
+            raise clauses.expected("the path of a table in double quotes, or its name", example)
+        return clauses.column("the name of a table"), place, True
 
     def steps(self, source: Source) -> Iterator[Step]:
         """Read all steps."""
