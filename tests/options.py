@@ -109,11 +109,13 @@ def options_of(function: Any) -> list[str] | None:
 
 
 def options_of_stub(owner: type) -> list[str]:
-    """The options of a native class, by its stub."""
+    """The options of a native class, or of one that a native class makes, by its stub."""
     found = find_spec(owner.__module__)
     assert found is not None
     assert found.origin is not None
     stub = Path(found.origin).parent / f"{owner.__module__.rpartition('.')[2]}.pyi"
+    if not stub.exists():
+        return options_of_stub(owner.__mro__[1])
     for node in ast.parse(stub.read_text()).body:
         if isinstance(node, ast.ClassDef) and node.name == owner.__name__:
             for part in node.body:

@@ -25,12 +25,12 @@ def trace_parts(Histories histories not None, uint32_t number):
 
     Returns:
         The engine's snapshot at the start of what is remembered; time-stamps, letters, with all
-        offsets behind them if events come with these, and what has been told of each time-point, with four times the flags of its row, as bytes; the
-        offset of the first event; the places of events before which time passes and the
-        time-stamps it passes to; and whether the trace has events, where it ends, the largest
-        time-stamp so far or None, how far time has passed with the wait and without it, the last
-        event that is forgotten, what is final, and whether there have been rows that can be
-        retracted.
+        offsets behind them if events come with these, and what has been told of each time-point,
+        with four times the flags of its row, as bytes; the offset of the first event; the places of
+        events before which time passes and the time-stamps it passes to; and whether the trace has
+        events, where it ends, the largest time-stamp so far or None, how far time has passed with
+        the wait and without it, the last event that is forgotten, what is final, and whether there
+        have been rows that can be retracted.
     """
     cdef Trace *trace
     cdef const Chunk *chunk
@@ -70,8 +70,8 @@ def trace_parts(Histories histories not None, uint32_t number):
             if histories.is_named:
                 offsets.append(chunk.points[i].offset.to_bytes(8, "little"))
     return (
-        state, b"".join(time_stamps), b"".join(letters + offsets), bytes(emitted), offset or 0, advances,
-        trace.has_begun, trace.last, trace.now if trace.has_now else None, trace.advanced,
+        state, b"".join(time_stamps), b"".join(letters + offsets), bytes(emitted), offset or 0,
+        advances, trace.has_begun, trace.last, trace.now if trace.has_now else None, trace.advanced,
         trace.passed, trace.forgotten, trace.settled, bool(trace.has_retractable)
     )
 
