@@ -40,6 +40,8 @@ atom ended(user) = what = "logout"
 atom quiet = what = "quiet"
 
 let inside(u) = NOT ended(u) SINCE began(u)
+let going(f) = approve(f, _) OR (publish(_, f) AND PREVIOUS[0,4] going(f))
+let near(f, n) = (approve(f, n) AND n > 1) OR ((ONCE[1,5] near(f, n)) AND EVENTUALLY[0,2] quiet)
 
 policy approved per none:
     FORALL u, f. publish(u, f) IMPLIES ONCE[0,9] EXISTS n. approve(f, n) AND n > 1
@@ -53,6 +55,8 @@ find nothing per none: COUNT(ONCE[0,3] publish(u, f)) = 0
 find after per none: quiet AND PREVIOUS publish(u, f)
 find next per none: publish(u, f) AND NEXT[0,3] quiet
 find some per none: EXISTS u, f. publish(u, f) AND ONCE[0,3] approve(f, _)
+find going per none: going(f)
+find near per none: publish(u, f) AND near(f, n)
 find again per none: publish("u1", f) AND ONCE[0,3] (publish(v, f) AND NOT (v = "u1"))
 """
 SCHEMA = "ts long, what string, user string, file string, level long, amount double"

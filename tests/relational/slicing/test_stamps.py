@@ -21,6 +21,9 @@ POLICIES = [
     "find a: p(x) AND ((NOT p(y)) UNTIL[0,5] q(x, y))",
     "find a: p(x) AND ONCE[0,6] EXISTS y. (q(x, y) AND ((NOT q(y, y)) SINCE q(y, z)))",
     "find a: p(x) AND COUNT(ONCE[0,25] q(x, y) BY x) = t AND t > 1",
+    "let l(x) = q(x, x) OR (p(x) AND ONCE[1,9] l(x))\nfind a: l(x) AND EVENTUALLY[0,4] q(x, y)",
+    "let l(x) = q(x, x) OR (p(x) AND (EXISTS y. ONCE[1,9] l(y)) AND EVENTUALLY[0,4] p(x))\n"
+    "find a: p(y) AND q(x, y) AND EVENTUALLY[0,3] l(x)",
 ]
 
 
