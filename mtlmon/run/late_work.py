@@ -492,7 +492,7 @@ class LateWork(EventWork):
             ("with other --time-points", options.log.time_points),
             ("with other --slices", options.judging.slices),
             ("with another --slice-seed", options.judging.slice_seed),
-            *statistics_setting(options),
+            ("with other --statistics", statistics_setting(options)),
             verdicts,
             (f"with{'out' if options.output.rows else ''} --rows", options.output.rows),
             (f"with{'out' if options.output.arrival else ''} --arrival", options.output.arrival),
@@ -504,15 +504,15 @@ class LateWork(EventWork):
         """Do nothing: a batch is what is read at once."""
 
 
-def statistics_setting(options: RunSpec) -> list[tuple[str, object]]:
-    """Return what was known of the log before it was sliced, as a setting, if anything was."""
+def statistics_setting(options: RunSpec) -> object:
+    """Return what was known of the log before it was sliced, as a setting."""
     from mtlmon.run.relations import known_statistics
 
     known = known_statistics(options)
     if known is None:
-        return []
-    heavy = sorted((*one, sorted(map(repr, values))) for one, values in known.heavy.items())
-    return [("with other --statistics", [dict(known.rates), [list(one) for one in heavy]])]
+        return None
+    heavy = sorted([*one, sorted(map(repr, values))] for one, values in known.heavy.items())
+    return [dict(known.rates), heavy]
 
 
 def restore_all(holders: Sequence[Holder | None], parts: Sequence[bytes]) -> None:

@@ -137,9 +137,14 @@ def test_statistics_of_an_earlier_log_spread_frequent_values(tmp_path: Path) -> 
     ):
         ended = mtlmon_command(*options, str(policy), str(log))
         assert (ended.status, ended.output) == (plain.status, plain.output), ended.errors
-    late = ["--lateness", "5", "--slices", "4", "-o", str(tmp_path / "late")]
-    ended = mtlmon_command(*late, "--statistics", str(file), str(policy), str(log))
+    late = ["--lateness", "5", "--slices", "4", "-o", str(tmp_path / "late"), "--resume"]
+    late += ["--checkpoint", str(tmp_path / "checkpoint"), str(policy), str(log)]
+    ended = mtlmon_command("--statistics", str(file), *late)
     assert ended.status == 0, ended.errors
+    # states are not moved where rows come late
+    ended = mtlmon_command(*late)
+    assert ended.status == 2
+    assert "it was made with other --statistics" in ended.errors
     known = read_statistics(file, 8)
     assert known.heavy["approve", 0] == {"ann"}
     most = []
