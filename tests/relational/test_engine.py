@@ -145,6 +145,9 @@ find until: (p(x) AND (NOT q(x, x))) UNTIL[0,3] q(x, y)
 find before: p(x) AND PREVIOUS q(x, y)
 find counts: p(x) AND p(y) AND HISTORICALLY[0,4] q(x, y)
 find ahead: (ONCE[0,2] p(x)) AND EVENTUALLY[0,2] q(x, y)
+let held(x) = p(x) OR ((PREVIOUS held(x)) AND q(x, _)) OR (NOT q(x, x) SINCE[1,4] held(x))
+let awaited(x) = q(x, x) OR ((ONCE[1,3] awaited(x)) AND EVENTUALLY[0,2] p(x))
+find lets: held(x) AND awaited(x)
 """
 
 
