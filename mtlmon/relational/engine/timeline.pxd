@@ -56,6 +56,6 @@ cdef class Timeline:
     cdef int end(self, int64_t clock, bint is_closed) except -1 nogil
     cdef bint is_ready(self, const LateQuery *late) noexcept nogil
     cdef int settle(self) except -1 nogil
-    cdef uint64_t settle_late(self, size_t first, size_t end) except? 0 nogil
+    cdef int settle_late(self, size_t first, size_t end) except -1 nogil
     cdef int64_t due_of(self, const LateQuery *late) noexcept nogil
     cdef void forget(self) noexcept nogil

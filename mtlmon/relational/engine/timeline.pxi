@@ -203,19 +203,17 @@ cdef class Timeline:
 
     cdef int settle(self) except -1 nogil:
         """Find the time-points at which late blocks can be run now."""
-        cdef uint64_t before = 0
-        cdef uint64_t after = self.settle_late(0, self.joint_count)
-        while before != after and not self.is_of_stamps:
+        cdef bint is_done = self.joint_count == 0
+        while not is_done:
             # what one of them is ready for may depend on those behind it
-            before = after
-            after = self.settle_late(0, self.joint_count)
+            is_done = self.settle_late(0, self.joint_count) == 0 or self.is_of_stamps
         self.settle_late(self.joint_count, self.late_count)
         return 0
 
-    cdef uint64_t settle_late(self, size_t first, size_t end) except? 0 nogil:
-        """Find those of some late blocks; returns the sum of their positions."""
+    cdef int settle_late(self, size_t first, size_t end) except -1 nogil:
+        """Find those of some late blocks; returns whether there are any."""
         cdef size_t k
-        cdef uint64_t positions = 0
+        cdef int found = False
         cdef LateQuery *late
         for k in range(first, end):
             late = &self.late[k]
@@ -223,7 +221,6 @@ cdef class Timeline:
                 late.position = self.point_count
                 if not self.is_closed:
                     late.position -= min(late.position, late.reach)
-                positions += late.position
                 continue
             while self.is_ready(late):
                 make_room(
@@ -232,8 +229,8 @@ cdef class Timeline:
                 )
                 late.known[late.position - late.first] = self.point_count
                 late.position += 1
-            positions += late.position
-        return positions
+                found = True
+        return found
 
     cdef bint is_ready(self, const LateQuery *late) noexcept nogil:
         """Whether the late block of a query can be run at the query's position."""
