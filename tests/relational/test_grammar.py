@@ -194,6 +194,8 @@ ERRORS = [
     ("FORALL u, u. p(u)", 11, "the variable u is named twice", None),
     ("FORALL _. p(u)", 8, "'_' is not the name of a variable after FORALL", "letters, digits"),
     ("FORALL in. p(u)", 8, "'in' is not the name of a variable", None),
+    ("p(u) AND EXISTS x, p(x)", 10, "there is no point behind the variables of EXISTS", "x, y. p"),
+    ("FORALL count[0,5](x)", 1, "there is no point behind the variables of FORALL", "x, y. p"),
     ("FORALL u", 8, "expected an operator", None),
     ("EXISTS u.", 10, "expected a formula, found the end", None),
     # predicates

@@ -230,7 +230,10 @@ class FirstOrderReader(Conditions):
         text, start = self._text, found.start()
         word = found["quantifier"]
         point = text.find(".", found.end("quantifier"), end)
-        variables = self._variables(found.end("quantifier"), max(point, 0), word)
+        if point < 0:
+            message = f"there is no point behind the variables of {word}"
+            raise self._error(start, message, f"as in {word} x, y. p(x, y)")
+        variables = self._variables(found.end("quantifier"), point, word)
         return QuantifierToken(start, point + 1, QUANTIFIERS[word], variables)
 
     def _variables(self, start: int, end: int, what: str) -> tuple[str, ...]:
