@@ -43,7 +43,8 @@ def decision_delay(formula: Formula) -> int | None:
         The time in time units, or None if there is no limit. Later events cannot change the
         verdict.
     """
-    return _reach(formula, forwards=True, may_be_negative=False)
+    # most policies of a large file look back only
+    return _reach(formula, forwards=True, may_be_negative=False) if formula.looks_ahead else 0
 
 
 def past_reach(formula: Formula) -> int | None:

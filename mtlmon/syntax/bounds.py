@@ -40,6 +40,9 @@ INFINITY = frozenset({"*", "∞", "inf", "INFINITY"})
 _INFINITE_ELSEWHERE = frozenset({"infinity", "infty", "oo", "inf", "unbounded", "max"})
 _INTERVAL = "an interval is written [0,5], with a comma between two whole numbers"
 
+# What is behind most bounds, and the number of digits below which all bounds are small enough.
+_BEHIND = frozenset({",", "]", ")"})
+_ALL_FIT = 19
 # More digits than the largest bound has in the smallest unit.
 _MAXIMUM_DIGITS = 40
 
@@ -144,6 +147,9 @@ def _read_bound(
     cursor: Cursor, unit: str | None, what: str, *, is_alone: bool = False
 ) -> int | Duration:
     token = cursor.token
+    if token.kind == NUMBER and cursor.ahead(1).kind in _BEHIND and len(token.value) < _ALL_FIT:
+        cursor.index += 1
+        return int(token.value)
     if (name := _constant_name(cursor, token)) is not None:
         cursor.index += 1
         return _value_of(cursor, token, name)

@@ -60,6 +60,7 @@ class Formula(FormulaNode):
             variables.
         atoms: the names of the atoms, in order of first occurrence.
         is_bounded: whether every future operator except NEXT has an upper bound.
+        looks_ahead: whether it has a future operator.
 
     Raises:
         ValueError: operands, interval, name or value do not fit the operator.

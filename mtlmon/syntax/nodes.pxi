@@ -185,6 +185,7 @@ cdef class FormulaNode(Node):
     cdef readonly object name
     cdef readonly bint is_first_order
     cdef readonly bint is_bounded
+    cdef readonly bint looks_ahead
     # None as long as they are not known
     cdef tuple known_atoms
     cdef readonly tuple known_free
@@ -194,6 +195,7 @@ cdef class FormulaNode(Node):
     ):
         cdef Py_ssize_t arity = operator.arity
         cdef bint has_variables = operator.is_first_order, is_bounded = True
+        cdef bint looks_ahead = operator.is_future
         cdef FormulaNode operand
         if len(operands) != arity and arity != ANY_NUMBER:
             raise ValueError(f"{operator} takes {arity} operands, not {len(operands)}")
@@ -201,7 +203,7 @@ cdef class FormulaNode(Node):
             interval = FULL if interval is None else interval
             # NEXT waits for a single event, whatever its interval
             is_bounded = (
-                not operator.is_future or operator is NEXT_OPERATOR or interval.is_bounded
+                not looks_ahead or operator is NEXT_OPERATOR or interval.is_bounded
             )
         elif interval is not None:
             raise ValueError(f"{operator} takes no interval")
@@ -220,6 +222,7 @@ cdef class FormulaNode(Node):
         for operand in operands:
             has_variables = has_variables or operand.is_first_order
             is_bounded = is_bounded and operand.is_bounded
+            looks_ahead = looks_ahead or operand.looks_ahead
         self.operator = operator
         self.operands = operands
         self.interval = interval
@@ -228,6 +231,7 @@ cdef class FormulaNode(Node):
         self.value = value
         self.is_first_order = has_variables
         self.is_bounded = is_bounded
+        self.looks_ahead = looks_ahead
 
     @property
     def atoms(self):
