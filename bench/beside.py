@@ -10,7 +10,7 @@ from __future__ import annotations
 from itertools import product
 from typing import TYPE_CHECKING
 
-from bench.compare import Case, Comparison, in_turn
+from bench.compare import Case, Comparison
 from bench.formulas import alternation, scaled, without_implications
 from bench.logs import CLOCKS, random_log
 from bench.workloads import PAIR, PLAIN_DENSITIES, WORKLOADS
@@ -40,19 +40,7 @@ def beside(settings: Settings) -> Result:
     rows: list[Row] = []
     on_equal_clock: dict[str, float] = {}
     for case in beside_cases(settings):
-        path = case.log.path()
-        runs = in_turn(
-            {
-                who.name: who.command(case.formula, path)
-                for who in contenders
-                if comparison.is_able(who, case)
-            },
-            settings.repeats,
-            settings.limit,
-            comparison.notes,
-            case.title,
-        )
-        seconds = {name: min(run.cpu_seconds for run in runs[name]) for name in runs}
+        seconds = comparison.cpu_seconds(case)
         row: Row = {**case.labels, **{f"{name} s": seconds[name] for name in seconds}}
         first = contenders[0].name
         if first in seconds:

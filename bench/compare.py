@@ -124,6 +124,25 @@ class Comparison:
             rows.append(row)
         return rows
 
+    def cpu_seconds(self, case: Case) -> dict[str, float]:
+        """The least time of the processors that each contender took, starts included.
+
+        Those that cannot take the case, or reach the limit, are left out.
+        """
+        path = case.log.path()
+        runs = in_turn(
+            {
+                who.name: who.command(case.formula, path)
+                for who in self.contenders
+                if self.is_able(who, case)
+            },
+            self.repeats,
+            self.limit,
+            self.notes,
+            case.title,
+        )
+        return {name: min(run.cpu_seconds for run in runs[name]) for name in runs}
+
     def _pace(self, who: Contender, case: Case) -> Row:
         """How fast a contender was that was given up."""
         if not isinstance(who, Mtlmon):
