@@ -545,7 +545,7 @@ class StreamProgram:
             family.table.settled(flags)
         for holding in self._holdings.values():
             holding.native.settled(flags)
-        if self.periods or self._changes:
+        if self.has_ticks:
             self._ticking.clear_settled(flags)
         return flags.view(np.bool_)
 
