@@ -121,7 +121,21 @@ def test_a_damaged_snapshot_is_refused(name: str) -> None:
         tick_window(name, False, 1, 3).restore(snapshot + b"\0")
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_a_damaged_snapshot_of_panes_is_refused(name: str) -> None:
+    feeder = Feeder(paned(name, True, 2, 0, 1), True, gives_floats(name, True))
+    feeder.feed([(2, 0, 0.5), (4, 0, math.inf), (4, 1, None), (6, 0, 1e300)])
+    snapshot = feeder.kernel.snapshot()
+    for size in range(len(snapshot)):
+        with pytest.raises(SnapshotError):
+            paned(name, True, 2, 0, 1).restore(snapshot[:size])
+    with pytest.raises(SnapshotError):
+        paned(name, True, 2, 0, 1).restore(snapshot + b"\0")
+
+
 def test_arguments_are_checked() -> None:
+    with pytest.raises(ValueError, match="no window from 3 to 2 panes of 4 ticks ago"):
+        paned("sum", True, 4, 3, 2)
     with pytest.raises(ValueError, match="no window from 3 to 2 ticks ago"):
         tick_window("sum", True, 3, 2)
     with pytest.raises(ValueError, match="unknown sum"):
