@@ -221,6 +221,9 @@ class RecursionPlacer:
             if node.operator in OF_INSTANCES and self._declared.name_of_instances(node) in own:
                 message = "a stream cannot depend on other instances of itself"
                 raise error_at(part, node, message, "name an instance of another stream")
+            if node.operator in OF_INSTANCES and outside.get(points, points) is None:
+                message = f"{node} reads other instances, which cannot end an instance at its ticks"
+                raise error_at(part, node, message, "let it end by values of its own, or by age()")
             inner = points
             if node.operator in MEMORY:
                 inner = self._declared.argument_period(node, part, points)

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 import mtlmon
 from mtlmon.errors import MtlmonError
+from tests.doors import checking_idle_keys as idle_keys
+from tests.doors import streams_atoms as atoms
 from tests.streams.programs import Row, Tick, all_ticks_computed, evaluated
 from tests.streams.test_due_ticks import filled
 from tests.streams.test_templates import (
@@ -417,6 +419,22 @@ def test_the_time_itself_does_not_end_instances_at_ticks() -> None:
         mtlmon.check(text, pa.table({"ts": [1, 2], "k": [1, 1]})).to_arrow()
 
 
+def test_no_keys_are_forgotten_where_instances_have_ticks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rationale: batches are cut where there are ticks, when keys behind the cut have numbers."""
+    monkeypatch.setattr(idle_keys, "_IDLE_KEYS", 8)
+    monkeypatch.setattr(atoms, "MOST_TICKS", 16)
+    count = 200
+    rows = pa.table({"ts": range(count), "k": [place // 2 for place in range(count)]})
+    text = """
+    key k
+    stream n = count[0,4]() per k every 2 from its beginning until n = 0
+    policy p: coalesce(n[k], 0) < 2
+    """
+    found = mtlmon.check(text, rows).to_arrow().to_pylist()
+    assert [row["time"] for row in found] == [*range(count)]
+    assert all(row["verdict"] for row in found)
+
+
 def test_many_ticks_from_beginnings_are_computed_piece_by_piece() -> None:
     """Rationale: a file whose only ticks are those of instances, and a long silence."""
     rows = pa.table({"ts": [0, 3, 500_000, 500_001], "k": [1, 2, 1, 2]})
@@ -538,6 +556,14 @@ def test_a_tick_of_a_trace_is_left_out_with_those_of_its_instances() -> None:
         ("stream x = x + 1 per k every 2", "stream x needs its own value at the same tick"),
         ("stream x = 1 per k on k = 1 every 2", "rows or on ticks, not on both"),
         ("stream x = 1 per k every 2 until x = 1 and b", "x is every 2, but b is of rows"),
+        (
+            "stream x = y[1] per k every 2 until x > 3\nstream y = 1 per m every 2",
+            "reads other instances, which cannot end an instance at its ticks",
+        ),
+        (
+            "stream x = t per k every 2 until x > 3",
+            "has no value at the ticks that end an instance",
+        ),
         ("stream x = 1 per k every 2 until x.last() = 1", "at the row or tick that ends it"),
         (
             "stream x = 1 per k every 2 until x = 1 or y = 1\n"
