@@ -95,7 +95,7 @@ def files(draw: st.DrawFn) -> File:
         window = one(["count[0,4]()", "sum[2,9](i)", "count[0,3](row.b) + count[0,9]()"])
         lines.append(f"stream n = {window} {per}{start}{end}")
         lines.append(f"stream o = {one(['sum(n over n)', 'count(true over n)', looked])}")
-        lines.append(f"stream top = {one(['max(n over n)', 'count(n > 1 over n)'])} every 2")
+        lines.append(f"stream j = {one(['max(n over n)', 'count(n > 1 over n)'])} every 2")
     folds = [*FOLDS, *RANKS]
     folds += [grouped(fold, one(GROUPS[per])) for fold in folds]
     lines.append(f"stream w = {one(folds)}")
