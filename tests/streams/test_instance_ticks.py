@@ -85,7 +85,15 @@ def files(draw: st.DrawFn) -> File:
         if own_per == per:
             reading += [*RANKS, *(grouped(rank, own_group) for rank in RANKS)]
         lines.append(f"stream h = {one(['count[0,6](row.b)', 'sum[0,9](u)', 'i.hold()'])} every 1")
-        reading += ["h", "h + h.last(or: 1)", "sum(x over x) - h"]
+        reading += ["h", "sum(x over x) - h"]
+        # streams of rows, read as of the tick or as of their last row
+        counted = one(["count[0,3]()", "sum[1,4](i)", "min[2,6](f)", "i.last()", "f * 2.0"])
+        lines.append(f"stream n = {counted} {per}{start}{end}")
+        of_rows = [f"sum(n over n by {own_group})", f"count(n > 1 over n by {own_group})"]
+        of_rows += [of_own.replace("x[", "n["), "max(n over n)"]
+        if own_per == per:
+            of_rows.append(f"rank(n over n by {own_group})")
+        reading += [*of_rows, *of_rows]
         value = one(reading)
         lines.append(f"stream z = {value} {own_per} {other_period}{own_end}")
         fold = "count(z over z)" if value.startswith(("any", "all")) else "count(z is null over z)"

@@ -15,9 +15,9 @@ ROWS = pa.table({"ts": [1, 2], "x": [3, 4]})
     ("text", "message"),
     [
         (
-            "stream t = 1 per x\nstream s = max(t over t) per x every 10\npolicy p: s[1] > 3",
-            "cannot read other instances",
-        ),
+            "stream s = 1 per x on x > 3\npolicy p: s[1] > 3",
+            "rows that do not belong to the instance",
+        )
     ],
 )
 def test_what_is_refused(text: str, message: str) -> None:
