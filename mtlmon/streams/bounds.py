@@ -83,8 +83,9 @@ _INSTANCE_BYTES = 40
 _TURN_BYTES = 64
 # What an aggregate over instances takes for a trace at most, with an exact sum.
 _OVER_BYTES = 4096
-# The same for a group of them, with what is shared by all.
-_GROUP_BYTES = 1024
+# The same for a group of them; exact sums of floats are as wide as the values need.
+_GROUP_BYTES = 192
+_FLOAT_GROUP_BYTES = 1024
 # What a time-point of an instance takes while a batch is computed, and to undo it.
 _POINT_BYTES = 192
 _FEW_VALUES = {ops.HOUR: 24, ops.MINUTE: 60, ops.WEEKDAY: 7}
@@ -421,9 +422,10 @@ def kept_instances(
     points = batch + 2 * LARGEST_BATCH + living
     if has_ticks:
         points += LARGEST_BATCH + own.traces + load.traces
-    for groups in family.groups_of:
+    for groups, kind in zip(family.groups_of, family.kinds_over, strict=True):
+        of_group = _FLOAT_GROUP_BYTES if kind.name == "float" else _GROUP_BYTES
         total += room * 9 + 64 * living + points * _POINT_BYTES
-        total += traces * _OVER_BYTES if groups is None else room * _GROUP_BYTES
+        total += traces * _OVER_BYTES if groups is None else room * of_group
     for keys in {groups.keys for groups in family.groups_of if groups is not None}:
         total += room * (8 * len(keys) + 2 * _INSTANCE_BYTES) + turns * _TURN_BYTES
     for nows in family.nows:

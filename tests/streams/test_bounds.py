@@ -300,6 +300,8 @@ def test_instances_hold_no_more_than_their_bound(
         "stream n = count[0,99]() per k\nstream w = max(n over n)",
         "stream n = n.last(or: 0) + 1 per k until silence() > 99\nstream w = sum(n over n)",
         "stream n = n.last(or: 0) + 1 per k until age() > 99 or n > 2",
+        "stream n = count[0,99]() per k, k % 2 as q\nstream w = avg(n over n by k)",
+        "stream n = avg[0,99](k) per k\nstream w = max(n over n by k = 2)",
     ],
 )
 def test_bounds_of_many_instances_are_close(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
