@@ -418,7 +418,7 @@ def _table(
         option_names = options.get("option_names", PYTHON)
         if inputs is None:
             raise refuse(
-                f"only queries are given tables by name, as {path}",
+                f"{path} is a name, and only mtlmon query and mtlmon.query have tables by names",
                 f'name a file, as in rows of "{path}.csv"',
             )
         if path not in inputs:

@@ -66,6 +66,9 @@ def found(body: str, folder: Path) -> tuple[list[Bound], dict[str, int]]:
         "relation r = rows valid 20 group k select sum(v) as v",
         "relation r = rows valid until next 30 where v > 3 select k as k, v + 1 as w distinct",
         "relation s = rows valid 9 select k as k\nrelation r = rows select k as k valid 40 union s",
+        "relation r = rows valid 20 every 10 group k select median(v) as v, last(v) as w",
+        "relation r = rows valid 20 shift end 9 group k select max(v) - min(v) as by valid 30",
+        "relation r = rows valid 20 select k as k, start() as since distinct on k",
         'relation l = table "limits.csv" valid [from, to)\n'
         "relation r = rows valid 9 select k as k, v as v join l on k = l_k and v < max",
     ],

@@ -40,6 +40,11 @@ relation seen   = rows valid 3 where ask
 relation calm   = rows valid 4 select host as host distinct minus all high
 relation met    = opened join sums on host = sums_host
 relation ever   = rows valid until false group select max(amount) as most
+relation spread = rows valid 5 group host select max(amount) - min(amount) as by, last(amount) as l
+relation lasts  = sums where s > 5 valid 4 group host select count() as n
+relation newest = rows valid last 2 rows per host distinct on host
+relation hops   = rows valid 6 every 4 group select median(amount) as m, distinct(host) as hosts
+relation later  = sums where start() > 3 shift start 2 shift end 3 select host as host, n as n
 stream before = host.last(or: "x")
 stream busy = count[0,6](exists high[host])
 stream spent = coalesce(sums[host].s, 0)
@@ -61,6 +66,12 @@ CONDITIONS = (
     "count[0,4](exists opened[host]) > 1",
     "spent > spent.last(or: 0)",
     "exists opened[host = before] and exists calm[host]",
+    "spread[host].by > 4",
+    "spread[host].l > 5",
+    "coalesce(lasts[host].n, 0) > 1",
+    "newest[host].amount > 5",
+    "hops[].m > 4.5 and hops[].hosts > 1",
+    "exists later[host = host, n = 1]",
     "exists sums[host = (if amount > 4 then host else before)]",
 )
 

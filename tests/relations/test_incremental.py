@@ -55,15 +55,25 @@ def query(node: a.Node) -> Query:
     raise AssertionError
 
 
+MARKS = st.lists(st.integers(-4, 16), max_size=4).map(sorted)
+
+
+@pytest.mark.parametrize("node", CHOSEN, ids=range(len(CHOSEN)))
+@settings(max_examples=40)
+@given(TABLES, MARKS, st.integers(0, 2), st.integers(0, 4))
+def test_chosen_relations(
+    node: a.Node, tables: Any, marks: list[int], early: int, saved: int
+) -> None:
+    come_in_batches(node, tables, marks, early, saved)
+
+
 @settings(max_examples=120)
-@given(
-    st.one_of(st.sampled_from(CHOSEN), programs.relations()),
-    TABLES,
-    st.lists(st.integers(-4, 16), max_size=4).map(sorted),
-    st.integers(0, 2),
-    st.integers(0, 4),
-)
+@given(programs.relations(), TABLES, MARKS, st.integers(0, 2), st.integers(0, 4))
 def test_batches(node: a.Node, tables: Any, marks: list[int], early: int, saved: int) -> None:
+    come_in_batches(node, tables, marks, early, saved)
+
+
+def come_in_batches(node: a.Node, tables: Any, marks: list[int], early: int, saved: int) -> None:
     """Records come at some watermark before they are due; the state is saved in between."""
     running = query(node)
     answers, told = [], []

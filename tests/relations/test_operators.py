@@ -265,3 +265,40 @@ def test_pairs_that_are_found_some_at_a_time(monkeypatch: pytest.MonkeyPatch, li
     monkeypatch.setattr(relations_joining, "_PAIRS", limit)
     assert [evaluate(node, tables) for node in nodes] == at_once
     assert all(table.num_rows > 20 for table in at_once)
+
+
+ORDERED = tuple(
+    a.Aggregation(word, word, predicate("x"), None, own, "from")
+    for word, own in (("first", None), ("last", None), ("strung", programs.STRUNG))
+)
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        a.Group(a.Timed(a.ValidFor(ONE, 4), "from"), ("k",), ORDERED),
+        a.Group(a.Timed(a.Coalesce(a.Distinct(a.ValidFor(ONE, 4))), "from"), (), ORDERED),
+        a.DistinctOn(a.Timed(a.ValidFor(ONE, 4), "from"), ("k",), "from"),
+        a.DistinctOn(a.Timed(a.ValidLast(ONE, 2, ("k",)), "from"), (), "from"),
+    ],
+    ids=range(4),
+)
+@settings(max_examples=60)
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 2),
+            st.just(9),
+            st.tuples(
+                st.sampled_from([1, None]),
+                st.sampled_from([0.5, 2.0, None, float("nan")]),
+                st.sampled_from(["a", "b", None]),
+            ),
+        ),
+        max_size=8,
+    )
+)
+def test_records_that_begin_together(node: a.Node, records: Any) -> None:
+    """Their values say which of them is the first, and which the last."""
+    tables = {"one": records, "other": []}
+    assert programs.evaluated(node, tables) == programs.expected(node, tables)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
 
 import mtlmon
+from mtlmon import streams
 from mtlmon.errors import MemoryLimitError, MtlmonError, PolicyError, TableError
 from mtlmon.policy import load_policies, parse_policies, parse_predicate
+from mtlmon.relations import count, own, rows
 from tests.doors import NOTHING, ROWS, Node, Plans, Source, columns_of_rows
+from tests.doors import predicates_own_aggregates as own_aggregates
 from tests.doors import relations_algebra as algebra
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from mtlmon.policy import Predicate
@@ -287,3 +291,43 @@ def test_format_that_the_name_does_not_say(tmp_path: Path) -> None:
     assert found.to_pylist() == [{"start": 1, "end": 2, "ts": 1, "x": "2"}]
     pattern = r"(?P<ts>\d+),(?P<x>\d+)"
     assert mtlmon.query("relation r = rows", "r", tmp_path / "log.txt", pattern=pattern) == found
+
+
+@pytest.fixture
+def strung() -> Iterator[None]:
+    """An aggregate that depends on the order of values."""
+    streams.register_aggregate(
+        "strung",
+        lift=lambda value: {"a": "A", "b": "B"}[value],
+        combine=lambda one, other: one + other,
+        lower=str,
+        result="text",
+    )
+    yield
+    del own_aggregates._registered["strung"]
+
+
+@pytest.mark.usefixtures("strung")
+def test_aggregates_of_programs() -> None:
+    """In groups as in windows: in the order of starts, and where these are equal, of values."""
+    log = pa.table({"ts": [0, 1, 1, 3, 9], "v": ["b", "b", "a", "a", None]})
+    text = "relation r = rows valid 4 group select strung(v) as all, count() as n"
+    found = mtlmon.query(text, "r", log)
+    assert [one["all"] for one in found] == ["B", "BAB", "BABA", "ABA", "A", None]
+    built = rows().valid(4).group(all=own("strung", "v"), n=count())
+    assert mtlmon.query(built, log).to_pylist() == mtlmon.query(text, "r", log).to_pylist()
+
+
+@pytest.mark.usefixtures("strung")
+@pytest.mark.parametrize(
+    ("lower", "message"),
+    [
+        (lambda state: 1, "lower of aggregate strung gives 1, which is not a text"),
+        (lambda state: state / 0, "lower of aggregate strung has failed with TypeError"),
+    ],
+)
+def test_aggregates_of_programs_that_fail(lower: Callable[[Any], Any], message: str) -> None:
+    streams.register_aggregate("strung", str, lambda one, other: one + other, lower, result="text")
+    log = pa.table({"ts": [0], "v": ["b"]})
+    with pytest.raises(MtlmonError, match=message):
+        mtlmon.query("relation r = rows group select strung(v) as all", "r", log)
