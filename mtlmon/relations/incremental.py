@@ -117,6 +117,7 @@ class Query:
         watermark: all records up to it are known, excluding itself.
         found: the plan, and how it was found.
 
+    >>> from mtlmon.relations.algebra import ValidFor
     >>> query = Query(ValidFor(Source("rows"), 10), {"rows": pa.schema({"user": pa.string()})})
     >>> rows = pa.table({"from": [0, 7], "to": [1, 8], "user": ["a", "a"]})
     >>> query.push({"rows": rows}, 12).to_pylist()
