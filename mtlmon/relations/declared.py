@@ -128,8 +128,8 @@ class Plans:
             if source.change:
                 node = _CHANGES[source.change](node)
         for step in relation.steps:
-            node = self._step(relation, step, node)
             try:
+                node = self._step(relation, step, node)
                 self._types.of(node)
             except PolicyError:
                 raise

@@ -276,6 +276,13 @@ def test_a_table_that_is_read_with_other_times(tmp_path: Path) -> None:
         mtlmon.check(load_policies([path]), pa.table({"ts": [1], "k": [1]})).finish()
 
 
+def test_a_time_whose_unit_is_not_known() -> None:
+    with pytest.raises(PolicyError) as raised:
+        mtlmon.query('relation r = rows at "2024-01-01"', "r", pa.table({"ts": [1]}))
+    assert "relation r: at 2024-01-01: say in which unit" in str(raised.value)
+    assert (raised.value.line, raised.value.column) == (1, 22)
+
+
 def test_columns_that_were_meant() -> None:
     rows = pa.table({"ts": [1], "road": ["a"], "speed": [5], "list": [[1]]})
     with pytest.raises(PolicyError) as caught:
