@@ -414,6 +414,7 @@ class Declarations:
             if node.operator in NAMED:
                 found[Need(self.name(node, period, predicate), is_past)] = None
             elif node.operator in OF_INSTANCES:
+                self._require_known_time(node, period, predicate)
                 found[Need(self.name_of_instances(node), is_past)] = None
                 if node.operator is ops.OVER:
                     stack += [(operand, is_past, period) for operand in node.operands[1:]]
@@ -427,6 +428,17 @@ class Declarations:
                 period = inner
             stack += [(operand, is_past, period) for operand in node.operands]
         return list(found)
+
+    def _require_known_time(self, node: Expression, period: int, predicate: Predicate) -> None:
+        """Refuse to read windows as of ticks that only instances have."""
+        read = self.name_of_instances(node).period
+        if node.operator is ops.OVER:
+            read = self.frame_of_over(node)
+        if self.period_of(read) == NOW and self.period_of(period) >= BEGINNINGS:
+            name = stream_of(node)
+            message = f"windows of {name} are not read at ticks that an instance counts for itself"
+            hint = f"read a stream with every: stream NAME = {name} per ... every 10s"
+            raise error_at(predicate, node, message, hint)
 
     def name(self, node: Expression, period: int, predicate: Predicate) -> Name:
         """What a name stands for; a stream has time-points of its own."""

@@ -585,6 +585,15 @@ def test_a_tick_of_a_trace_is_left_out_with_those_of_its_instances() -> None:
         ("stream x = 1 per k until y = 1\nstream y = 1 per k every 2", "not of the same ticks"),
         ("stream x = 1 every 2 from its beginning", "its beginning is that of an instance"),
         (
+            "stream y = count[0,3]() per k\nstream x = y[k] per k every 2 from its beginning",
+            "windows of y are not read at ticks that an instance counts for itself",
+        ),
+        (
+            "stream y = count[0,3]() per k\n"
+            "stream x = sum(y over y) per k every 2 from its beginning",
+            "windows of y are not read at ticks that an instance counts for itself",
+        ),
+        (
             "stream x = i per k every 2 from its beginning",
             "x is every 2 from its beginning, but i is of rows",
         ),
