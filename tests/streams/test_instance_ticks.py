@@ -88,11 +88,11 @@ def files(draw: st.DrawFn) -> File:
         reading += ["h", "sum(x over x) - h"]
         # streams of rows, read as of the tick or as of their last row
         counted = one(["count[0,3]()", "sum[1,4](i)", "min[2,6](f)", "i.last()", "f * 2.0"])
-        lines.append(f"stream n = {counted} {per}{start}{end}")
-        of_rows = [f"sum(n over n by {own_group})", f"count(n > 1 over n by {own_group})"]
-        of_rows += [of_own.replace("x[", "n["), "max(n over n)"]
+        lines.append(f"stream nn = {counted} {per}{start}{end}")
+        of_rows = [f"sum(nn over nn by {own_group})", f"count(nn > 1 over nn by {own_group})"]
+        of_rows += [of_own.replace("x[", "nn["), "max(nn over nn)"]
         if own_per == per:
-            of_rows.append(f"rank(n over n by {own_group})")
+            of_rows.append(f"rank(nn over nn by {own_group})")
         reading += [*of_rows, *of_rows]
         value = one(reading)
         lines.append(f"stream z = {value} {own_per} {other_period}{own_end}")
