@@ -120,11 +120,13 @@ def compounds() -> st.SearchStrategy[Formula]:
     return _applied(_BOOLEAN, st.one_of(part, _applied(_BOOLEAN, part, used)), used)
 
 
-def flat_formulas() -> st.SearchStrategy[Formula]:
-    """Boolean combinations of bounded windows over few operands, so that windows are in order."""
-    widths = st.builds(
-        lambda lower, width: Interval(lower, lower + width), st.integers(0, 3), st.integers(0, 8)
-    )
+def flat_formulas(*, lowest: int = 3) -> st.SearchStrategy[Formula]:
+    """Boolean combinations of bounded windows over few operands, so that windows are in order.
+
+    Args:
+        lowest: the largest lower bound.
+    """
+    widths = _near_widths(lowest)
     p, q = map(atom, "pq")
     return st.recursive(
         st.one_of(
@@ -135,7 +137,30 @@ def flat_formulas() -> st.SearchStrategy[Formula]:
             st.sampled_from([p, q, make(ops.ONCE, q, interval=Interval(1, 2))]),
         ),
         lambda below: _applied([ops.NOT, ops.AND, ops.OR, ops.IFF, ops.IFF], below, _widths()),
-        max_leaves=6,
+        max_leaves=6 if lowest else 3,
+    )
+
+
+def wanted_and_unwanted() -> st.SearchStrategy[Formula]:
+    """Windows in both polarities below EVENTUALLY and others, and outside of them."""
+    near = _near_widths(3)
+    below = flat_formulas(lowest=0)
+    wanted = st.builds(lambda f, q: make(ops.IFF, f, q), below, st.sampled_from([*map(atom, "qr")]))
+    outer = _applied(
+        [ops.EVENTUALLY, ops.EVENTUALLY, ops.ALWAYS, ops.ALWAYS, ops.ONCE, ops.RELEASE, ops.NEXT],
+        st.one_of(wanted, wanted, wanted, below),
+        Widths(near, near),
+    )
+    return st.one_of(
+        outer, outer, _applied([ops.AND, ops.OR, ops.IFF], st.one_of(outer, below), _widths())
+    )
+
+
+def _near_widths(lowest: int) -> st.SearchStrategy[Interval]:
+    return st.builds(
+        lambda lower, width: Interval(lower, lower + width),
+        st.integers(0, lowest),
+        st.integers(0, 8),
     )
 
 

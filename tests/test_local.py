@@ -438,8 +438,6 @@ def test_the_network_is_chosen_for_nested_formulas(formula: Formula) -> None:
 @pytest.mark.parametrize(
     ("formula", "trace", "known"),
     [
-        # p up to 5 implies p up to 6.
-        (MIXED[1], "@0; @1 q", ["", "0:0 true", ""]),
         ("HISTORICALLY[0,1] ((EVENTUALLY[0,1] r) IFF p)", "@0 p; @1", ["", "1:0 false", ""]),
         # Both windows end at 10, and from 1 on they are the same.
         (MIXED[0], "@0; @4", ["0:0 true", "4:0 true", ""]),

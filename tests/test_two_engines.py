@@ -110,6 +110,19 @@ def test_flat_formulas_with_windows_in_order(
         compare_saved(with_network(formula), steps, mode)
 
 
+@settings(max_examples=300)
+@given(
+    strategies.wanted_and_unwanted(),
+    strategies.traces(maximum_length=14, advances=True),
+    strategies.end_times(),
+)
+def test_windows_wanted_and_unwanted(formula: Formula, steps: Trace, end_time: EndTime) -> None:
+    compare_engines(formula, Timeline(steps, end_time))
+    for mode in MODES:
+        compare_restored(with_network(formula), steps, mode)
+        compare_saved(with_network(formula), steps, mode)
+
+
 @settings(max_examples=200)
 @given(
     strategies.formulas(widths=strategies.huge_intervals()),
@@ -130,8 +143,8 @@ def test_what_the_network_is_chosen_for_fits(formula: Formula) -> None:
 
 def test_a_late_engine_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Expressions may know the value of a mixed formula earlier, but not that of another one."""
-    formula = parse("EVENTUALLY[0,9] ((EVENTUALLY[0,5] p) IFF q)")
-    timeline = Timeline((parse_step("@0"), parse_step("@1 q")))
+    formula = parse("HISTORICALLY[0,1] ((EVENTUALLY[0,1] r) IFF p)")
+    timeline = Timeline((parse_step("@0 p"), parse_step("@1")))
     compare_engines(formula, timeline)
     monkeypatch.setattr(comparison, "modes_are_alike", lambda _: True)
     with pytest.raises(AssertionError, match=r"naive mode differ|known in one output only"):

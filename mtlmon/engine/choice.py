@@ -9,8 +9,9 @@ In `local` and `naive` mode, time-points of different time-stamps are never comp
 formula needs no more than the truth of each operator just outside of each time-stamp. The queue
 network decides each temporal operator from the three truth values of its operands. This is as early
 as Boolean simplification unless an obligation occurs both as it is and negated: then its two
-occurrences can cancel out while it is undecided, which only expressions notice. Where operators
-wait for one another, noticing it can take any time, and only mode `global` does it.
+occurrences can cancel out while it is undecided, which the network notices for EVENTUALLY only.
+Where operators wait for one another, noticing it always can take any time, and only mode `global`
+does it.
 `docs/network.md` has the proofs and the cost.
 
 The network gets bounded formulas in which one operator that can wait is below another one, in

@@ -13,6 +13,9 @@ the log has ended) everything that is not yet decided is computed again:
    false, or not known; from that, heads and tails are decided by the definition of their operator
    over blocks, with three values. What is decided is put into the functions, until nothing more
    follows.
+   EVENTUALLY is also true if two blocks of its window have a witness in turn: the earlier one if a
+   window of an operator below it brings nothing behind the block, the later one if it does. For
+   what it brings to the earlier block, it brings to the later one, too.
 3. A time-point has its value when its function is constant. `local` mode answers one whose function
    is not constant with an equivalence to the earliest time-point of its time-stamp without a
    verdict that has the same function, if there is one.
@@ -24,7 +27,9 @@ The Boolean values are those of every engine, at the same moments, if the formul
 (`folding.is_unate`) or *flat*: no operator that looks ahead is below another temporal one. In a
 flat formula a relation between unknowns counts: of two open windows of one family, the one that
 ends first implies the other. Other formulas are for the queue network, which knows as much as this
-definition. Boolean simplification, as in `global` mode, may know more of them.
+definition: that of two windows over the same operands, the one that ends first implies the other,
+matters for EVENTUALLY and what is directly below it. Boolean simplification, as in `global` mode,
+may know more of them.
 """
 
 from __future__ import annotations
@@ -32,11 +37,11 @@ from __future__ import annotations
 from functools import cache
 from typing import NamedTuple
 
-from mtlmon import Formula
+from mtlmon import TRUE, Formula
 from tests.doors import Interval
 from tests.doors import syntax_operators as ops
 from tests.reference.evaluator import Truth, every, some
-from tests.reference.folding import folded, is_flat, subformulas
+from tests.reference.folding import folded, is_flat, is_unate, looks_ahead, subformulas
 from tests.traces import MAXIMUM_TIME_STAMP, Mode, Prefix, TimePoint, time_points
 from tests.verdicts import Verdict
 
@@ -87,6 +92,7 @@ class LocalEvaluator:
         self.subformulas = subformulas(self.formula)
         self.temporal = [f for f in self.subformulas if f.interval is not None]
         self.is_flat = is_flat(self.formula)
+        self.is_nested_and_mixed = not self.is_flat and not is_unate(self.formula)
         self.answered: set[int] = set()
         self.prefix = Prefix((), 0)
         self.blocks: list[Block] = []
@@ -204,7 +210,45 @@ class LocalEvaluator:
             case _:
                 time = self.blocks[number].time_stamp
                 behind = self.blocks[number + 1 :]
+                if self.has_two_halves(formula, number):
+                    return True
                 return self.witness(formula, number, behind, self.unread(formula, time))
+
+    def has_two_halves(self, formula: Formula, number: int) -> bool:
+        """Whether two blocks have a witness of an EVENTUALLY in turn."""
+        if not self.is_nested_and_mixed:
+            return False
+        if_false: set[Formula] = set()
+        for block in self.window(formula, number):
+            halves = self.halves(formula, block)
+            if if_false & halves[True]:
+                return True
+            if_false |= halves[False]
+        return False
+
+    def window(self, formula: Formula, number: int) -> list[Block]:
+        """The later blocks in the window of an EVENTUALLY."""
+        if formula.operator is not ops.UNTIL or formula.operands[0] != TRUE:
+            return []
+        assert formula.interval is not None
+        time = self.blocks[number].time_stamp
+        later = self.blocks[number + 1 :]
+        return [block for block in later if block.time_stamp - time in formula.interval]
+
+    def halves(self, formula: Formula, block: Block) -> dict[bool, set[Formula]]:
+        """The windows that have begun and decide, by this value, that a block has a witness."""
+        true, unknowns = self.unknowns(block)
+        found: dict[bool, set[Formula]] = {False: set(), True: set()}
+        witness = 0
+        for x in self.columns[block.time_stamp][formula.operands[1]]:
+            witness |= x
+        for inner, x in unknowns.items():
+            if inner.operator is ops.UNTIL and not any(map(looks_ahead, inner.operands)):
+                assert inner.interval is not None
+                if inner.interval.lower == 0:
+                    found[False] |= {inner} if witness | x == true else set()
+                    found[True] |= {inner} if witness | true ^ x == true else set()
+        return found
 
     def witness(self, formula: Formula, number: int, others: list[Block], unread: Truth) -> Truth:
         """Whether one of the other blocks, the nearest first, has a witness; `unread`: those still
@@ -233,10 +277,12 @@ class LocalEvaluator:
     def emitted(self, formula: Formula, block: Block) -> Emitted:
         """What a block tells of an operator's operands."""
         true, _ = self.unknowns(block)
+        permitted = self.permitted(block) if self.is_nested_and_mixed else true
         operands = [self.columns[block.time_stamp][operand] for operand in formula.operands]
 
         def known(table: Table) -> Truth:
-            return None if table not in (0, true) else table == true
+            table &= permitted
+            return None if table not in (0, permitted) else table == permitted
 
         match formula.operator, operands:
             case ops.PREVIOUS, [f]:
@@ -277,9 +323,20 @@ class LocalEvaluator:
     # 3. Verdicts.
 
     def permitted(self, block: Block) -> Table:
-        """The assignments of the unknowns that are not ruled out, in a flat formula."""
+        """The assignments of the unknowns that are not ruled out.
+
+        In a flat formula, of two windows the one that ends first implies the other; in another one,
+        a window implies an EVENTUALLY above it if a later block has a witness in that case.
+        """
         true, unknowns = self.unknowns(block)
         permitted = true
+        if self.is_nested_and_mixed:
+            number = self.blocks.index(block)
+            for f, x in unknowns.items():
+                for later in self.window(f, number):
+                    for inner in self.halves(f, later)[True] & unknowns.keys():
+                        permitted &= true ^ unknowns[inner] | x
+            return permitted
         for f, x in unknowns.items():
             for g, y in unknowns.items():
                 if self.is_flat and f is not g and self.is_implied(f, g, block):

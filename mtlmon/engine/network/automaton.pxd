@@ -14,12 +14,15 @@ cdef enum:
     MOST_CLASSES = 32       # of a state
     # What happens to a closed block, with a variable in the bits above: it is decided, what the
     # operator's operands do no longer matters, or its window begins. Behind the codes of all
-    # variables is that of equal classes that are to be merged.
+    # variables is that of equal classes that are to be merged, then those of pairs whose inner
+    # variable implies the outer one.
     CLOSED_FALSE = 0
     CLOSED_TRUE = 1
     CLOSED_SILENCE = 2
     CLOSED_BEGIN = 3
     CLOSED_BITS = 2
+    CLOSED_MERGE = 4
+    CLOSED_IMPLY = 5
 
 
 cdef struct BlockState:
@@ -39,6 +42,9 @@ cdef struct BlockState:
     uint64_t news
     # UNTIL: what they are told when the block is closed
     uint16_t ends_left_true, ends_right_false
+    # pairs: whether the outer operator has a witness in the block if the inner one is false behind
+    # it, and if that is true
+    uint64_t false_halves, true_halves
     uint16_t supports[2 * MOST_VARIABLES]   # by slot: the variables that its function depends on
 
 

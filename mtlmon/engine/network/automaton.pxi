@@ -67,7 +67,7 @@ cdef class BlockAutomaton:
         self.operator_words = plan.block_words
         self.most_states = MOST_CLOSED_STATES
         self.most_steps = MOST_CLOSED_STEPS
-        self.codes = (plan.variable_count << CLOSED_BITS) + 1
+        self.codes = (plan.variable_count << CLOSED_BITS) + 1 + plan.pair_count
         if is_open:
             self.codes = 0
             self.operator_words = 3 * <size_t> plan.operator_count * plan.words

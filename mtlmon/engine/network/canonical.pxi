@@ -566,6 +566,18 @@ cdef void mark_known(QueueNetwork engine, Network *network, int64_t position) no
             set_bit(&queue.sets[KNOWN_FALSE], position)
         elif not is_present and is_true(left, size):
             clear_bit(&queue.sets[NOT_TRUE], position)
+    for k in range(engine.plan.pair_count):
+        temporal = &engine.waiting[engine.plan.pairs[k].outer]
+        right = present_function(engine, network, temporal.number, RIGHT)
+        size = engine.words
+        if not is_present:
+            right = engine._function(engine.words, network, position, temporal.right_slot)
+            size = engine._slot_words(engine.words, temporal.right_slot)
+            set_bit(&network.pairs[k * PAIR_SETS + INDEPENDENT], position)
+        if holds_where(right, engine.plan.pairs[k].inner, False, size):
+            set_bit(&network.pairs[k * PAIR_SETS + FALSE_HALVES], position)
+        if holds_where(right, engine.plan.pairs[k].inner, True, size):
+            set_bit(&network.pairs[k * PAIR_SETS + TRUE_HALVES], position)
 
 
 # ---- the future of a state ---------------------------------------------------------------------

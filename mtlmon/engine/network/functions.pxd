@@ -134,6 +134,19 @@ cdef inline void set_variable(
             target[i] = target[i | step] = word
 
 
+cdef inline bint holds_where(
+    const uint64_t *function, uint32_t variable, bint value, uint32_t words
+) noexcept nogil:
+    """Whether a function is true wherever a variable has a value."""
+    cdef uint32_t i
+    cdef uint64_t elsewhere
+    for i in range(words):
+        elsewhere = variable_word(variable, i) ^ -<uint64_t> value
+        if ~(function[i] | elsewhere):
+            return False
+    return True
+
+
 cdef inline void let_imply(
     uint64_t *function, uint32_t variable, uint64_t others, bint is_implied, uint32_t words
 ) noexcept nogil:

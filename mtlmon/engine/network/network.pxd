@@ -56,6 +56,9 @@ cdef class QueueNetwork:
     cdef void _describe(
         self, uint32_t words, const uint64_t *functions, uint32_t class_count, BlockState *state
     ) noexcept nogil
+    cdef void _find_halves(
+        self, BlockState *state, uint32_t number, const uint64_t *right, uint32_t size
+    ) noexcept nogil
     cdef void _unfold(self, uint32_t words, Network *network) noexcept nogil
     cdef void _unfold_classes(self, uint32_t words, Network *network) noexcept nogil
     cdef void _gather(self, uint32_t words, Network *network) noexcept nogil
@@ -138,10 +141,20 @@ cdef class QueueNetwork:
     cdef void _note(
         self, uint32_t words, Network *network, uint32_t variable, const BlockState *block
     ) noexcept nogil
+    cdef void _note_halves(
+        self, uint32_t words, Network *network, const BlockState *block
+    ) noexcept nogil
+    cdef void _note_half(
+        self, uint32_t words, Network *network, uint32_t number, int64_t position, bint value
+    ) noexcept nogil
+    cdef bint _can_imply(self, const TimeBlock *block, uint32_t number) noexcept nogil
+    cdef int _imply(
+        self, uint32_t words, Network *network, History *history, int64_t position, uint32_t number
+    ) except -1 nogil
     cdef int _settle(self, uint32_t words, Network *network, History *history) except -1 nogil
     cdef void _fix(
         self, uint32_t words, Network *network, int64_t position, uint32_t number, uint32_t side,
-        uint32_t slot, uint32_t variable, bint worth
+        uint32_t slot, uint32_t variable, uint8_t worth, uint32_t inner=*
     ) noexcept nogil
     cdef int _recount(self, uint32_t words, Network *network, int64_t position) except -1 nogil
     cdef bint _recount_open(self, uint32_t words, Network *network) except -1 nogil

@@ -93,7 +93,7 @@ cdef class QueueNetwork:
         cdef History *history = &state.history
         cdef bint is_new = not network.is_open or time_stamp != state.time_stamp
         cdef const BlockStep *step
-        cdef uint64_t news
+        cdef uint64_t news, halves
         cdef uint32_t outcome, number
         history.verdict_count = 0
         state.stamp += 1
@@ -121,6 +121,12 @@ cdef class QueueNetwork:
             news = (
                 self.automaton.states[step.target].news & ~self.automaton.states[network.state].news
             )
+            halves = (
+                self.automaton.states[step.target].false_halves
+                | self.automaton.states[step.target].true_halves
+                | self.automaton.states[network.state].false_halves
+                | self.automaton.states[network.state].true_halves
+            )
             if not step.keeps_classes:
                 self._set_outcomes(
                     words, network, history, &network.blocks[network.count - 1],
@@ -130,6 +136,8 @@ cdef class QueueNetwork:
             network.is_unfolded = False
             if news:
                 self._note_news(words, network, news)
+            if halves:
+                self._note_halves(words, network, &self.automaton.states[network.state])
         else:
             if not is_new:
                 self._substitute_classes(words, network, history)
@@ -440,6 +448,10 @@ cdef class QueueNetwork:
                 state.supports[temporal.left_slot] = support(left, variables, words)
             if temporal.right_slot != NO_FUNCTION:
                 state.supports[temporal.right_slot] = support(right, variables, words)
+        for i in range(self.plan.pair_count):
+            temporal = &self.waiting[self.plan.pairs[i].outer]
+            right = self._present(words, functions, temporal.number, RIGHT)
+            self._find_halves(state, i, right, words)
         nexts = state.left_true | state.left_false
         state.news = (
             <uint64_t> (nexts & self.nexts)
@@ -449,6 +461,14 @@ cdef class QueueNetwork:
         )
         state.ends_left_true = state.left_true & self.binary_untils
         state.ends_right_false = state.right_false & ~state.left_false & self.untils
+
+    cdef void _find_halves(
+        self, BlockState *state, uint32_t number, const uint64_t *right, uint32_t size
+    ) noexcept nogil:
+        """Find out in which cases of a pair's inner variable the outer one has a witness."""
+        cdef uint32_t inner = self.plan.pairs[number].inner
+        state.false_halves |= <uint64_t> holds_where(right, inner, False, size) << number
+        state.true_halves |= <uint64_t> holds_where(right, inner, True, size) << number
 
     cdef void _unfold(self, uint32_t words, Network *network) noexcept nogil:
         """Copy the functions of the last block's state to where they are without a state."""
@@ -604,6 +624,10 @@ cdef class QueueNetwork:
                 or (state.left_true if has_sets(temporal) else state.left_false) & bit
             ) and (temporal.right_slot == NO_FUNCTION or state.right_false & bit):
                 state.silent |= bit
+        for i in range(self.plan.pair_count):
+            temporal = &self.waiting[self.plan.pairs[i].outer]
+            function = self.trial.items + self.plan.slot_starts[temporal.right_slot]
+            self._find_halves(&state, i, function, self._slot_words(words, temporal.right_slot))
         return self.closed.intern(&state, self.trial.items, number)
 
     cdef bint _follow_closed(
@@ -616,6 +640,8 @@ cdef class QueueNetwork:
         cdef TimeBlock *block = &network.blocks[position]
         cdef const BlockStep *step
         cdef uint64_t missing
+        cdef uint64_t false_halves = 0
+        cdef uint64_t true_halves = 0
         cdef uint32_t left, right, left_true, right_true, variable
         cdef uint32_t number = self.closed.successors[
             <size_t> block.state * self.closed.codes + code
@@ -633,6 +659,13 @@ cdef class QueueNetwork:
         right = step.right_known
         left_true = step.left_true
         right_true = step.right_true
+        if self.plan.pair_count:
+            false_halves = self.closed.states[step.target].false_halves & (
+                ~self.closed.states[block.state].false_halves
+            )
+            true_halves = self.closed.states[step.target].true_halves & (
+                ~self.closed.states[block.state].true_halves
+            )
         block.state = step.target
         if step.has_twins:
             self._mark_dirty(network, position)
@@ -654,6 +687,12 @@ cdef class QueueNetwork:
                 )
             left &= ~(<uint32_t> 1 << variable)
             right &= ~(<uint32_t> 1 << variable)
+        while false_halves:
+            self._note_half(words, network, lowest_bit(false_halves), position, False)
+            false_halves &= false_halves - 1
+        while true_halves:
+            self._note_half(words, network, lowest_bit(true_halves), position, True)
+            true_halves &= true_halves - 1
         if missing:
             self._lose(words, network, position, missing)
         return True
@@ -669,6 +708,7 @@ cdef class QueueNetwork:
         cdef uint32_t variable = code >> CLOSED_BITS
         cdef uint32_t kind = code & ((1 << CLOSED_BITS) - 1)
         cdef uint32_t merge = self.variable_count << CLOSED_BITS
+        cdef const TailPair *pair = NULL
         cdef uint32_t i, j, slot
         cdef const BlockState *before
         cdef const BlockState *after
@@ -687,10 +727,22 @@ cdef class QueueNetwork:
             operator_words + <size_t> class_count * words
         )
         classes = self.trial.items + operator_words
+        if code == merge:
+            kind = CLOSED_MERGE
+        elif code > merge:
+            kind = CLOSED_IMPLY
+            pair = &self.plan.pairs[code - merge - 1]
         if kind == CLOSED_SILENCE:
             temporal = &self.waiting[variable]
             self._say_nothing(words, self.trial.items, temporal)
-        elif kind <= CLOSED_TRUE and code != merge:
+        elif kind == CLOSED_IMPLY:
+            for slot in range(self.slots):
+                if self.plan.slot_variables[slot] >> pair.outer & 1:
+                    let_imply(
+                        self.trial.items + self.plan.slot_starts[slot], pair.outer,
+                        <uint64_t> 1 << pair.inner, True, self._slot_words(words, slot)
+                    )
+        elif kind <= CLOSED_TRUE:
             for slot in range(self.slots):
                 if self.plan.slot_variables[slot] >> variable & 1:
                     function = self.trial.items + self.plan.slot_starts[slot]
@@ -702,10 +754,12 @@ cdef class QueueNetwork:
         step.has_twins = False
         for i in range(class_count):
             function = classes + <size_t> i * words
-            if code == merge:
+            if kind == CLOSED_MERGE:
                 outcomes[i] = add_class(classes, &kept, function, words)
             else:
-                if kind == CLOSED_BEGIN:
+                if kind == CLOSED_IMPLY:
+                    let_imply(function, pair.outer, <uint64_t> 1 << pair.inner, True, words)
+                elif kind == CLOSED_BEGIN:
                     self._order(words, function, self.plan.begun[variable])
                 elif kind <= CLOSED_TRUE:
                     set_variable(function, function, variable, kind == CLOSED_TRUE, words)
@@ -730,7 +784,7 @@ cdef class QueueNetwork:
         after = &self.closed.states[step.target]
         step.lost = before.unknown & ~after.unknown
         step.left_known = step.right_known = 0
-        if kind <= CLOSED_TRUE and code != merge:
+        if kind <= CLOSED_TRUE or kind == CLOSED_IMPLY:
             step.left_known = (
                 (after.left_true | after.left_false) & ~(before.left_true | before.left_false)
             )
@@ -904,6 +958,9 @@ cdef class QueueNetwork:
             users &= users - 1
             set_bit(&queue.sets[UNDECIDED], position)
             queue.undecided_count += 1
+        for number in range(self.plan.pair_count):
+            if self._can_imply(block, number):
+                set_bit(&network.pairs[number * PAIR_SETS + INDEPENDENT], position)
         users = self.users & ~self.plan.futures
         while users:
             self._emit_past(words, network, position, lowest_bit(users), state)
@@ -1341,6 +1398,119 @@ cdef class QueueNetwork:
         self._describe(words, network.present, 0, &self.loose)
         for variable in range(self.variable_count):
             self._note(words, network, variable, &self.loose)
+        self._note_halves(words, network, &self.loose)
+
+    cdef void _note_halves(
+        self, uint32_t words, Network *network, const BlockState *block
+    ) noexcept nogil:
+        """Note which halves of witnesses the last block has, while it is open."""
+        cdef int64_t position = network.count - 1
+        cdef uint32_t k
+        for k in range(self.plan.pair_count):
+            # An event can take halves away.
+            if has_bit(&network.pairs[k * PAIR_SETS + FALSE_HALVES], position):
+                clear_bit(&network.pairs[k * PAIR_SETS + FALSE_HALVES], position)
+            if has_bit(&network.pairs[k * PAIR_SETS + TRUE_HALVES], position):
+                clear_bit(&network.pairs[k * PAIR_SETS + TRUE_HALVES], position)
+            if block.false_halves >> k & 1:
+                self._note_half(words, network, k, position, False)
+            if block.true_halves >> k & 1:
+                self._note_half(words, network, k, position, True)
+
+    cdef void _note_half(
+        self, uint32_t words, Network *network, uint32_t number, int64_t position, bint value
+    ) noexcept nogil:
+        """A block has a witness of the outer operator of a pair if the inner one has a value.
+
+        While the inner operator is undecided in two blocks, it is true in the later one if it is
+        true in the earlier one. So if one of them has a witness in each case, the outer one is
+        true; and the outer one is true in an earlier block if the inner one is true there.
+        """
+        cdef const Operator *outer = &self.waiting[self.plan.pairs[number].outer]
+        cdef const Operator *inner = &self.waiting[self.plan.pairs[number].inner]
+        cdef Bits *sets = network.pairs + number * PAIR_SETS
+        cdef Queue *queue = &network.queues[outer.number]
+        cdef int64_t undecided = max(network.first, network.queues[inner.number].open)
+        cdef int64_t other, start, end, anchor
+        set_bit(&sets[TRUE_HALVES if value else FALSE_HALVES], position)
+        if position < undecided or queue.undecided_count == 0:
+            return
+        if not value:
+            other = next_bit(&sets[TRUE_HALVES], position + 1, network.count)
+            if other < network.count:
+                decide_range(
+                    network, outer.number, first_anchor_before(network, outer, other),
+                    last_anchor_before(network, outer, position), WORTH_TRUE
+                )
+            return
+        other = previous_bit(&sets[FALSE_HALVES], position - 1)
+        anchor = next_bit(&sets[INDEPENDENT], undecided, network.count)
+        if other < undecided and anchor == network.count:
+            return
+        start = first_anchor_before(network, outer, position)
+        end = last_anchor_before(network, outer, position)
+        if other >= undecided:
+            decide_range(
+                network, outer.number, start, last_anchor_before(network, outer, other), WORTH_TRUE
+            )
+        if anchor < start:
+            anchor = next_bit(&sets[INDEPENDENT], start, network.count)
+        while anchor <= end and anchor < network.count:
+            clear_bit(&sets[INDEPENDENT], anchor)
+            if self._can_imply(&network.blocks[anchor], number):
+                push(network, anchor, number, WORTH_IMPLIED)
+            anchor = next_bit(&sets[INDEPENDENT], anchor + 1, network.count)
+
+    cdef bint _can_imply(self, const TimeBlock *block, uint32_t number) noexcept nogil:
+        """Whether it can make a difference to a closed block that a variable implies another one.
+
+        PERF: this spares every second step of ALWAYS[0,60] (p EQUIV EVENTUALLY[0,10] q).
+        """
+        cdef const TailPair *pair = &self.plan.pairs[number]
+        cdef uint32_t step
+        if not block.unknown >> pair.outer & block.unknown >> pair.inner & 1:
+            return False
+        if block.state == NO_STATE:
+            return True
+        step = self.closed.successors[
+            <size_t> block.state * self.closed.codes
+            + (self.variable_count << CLOSED_BITS) + 1 + number
+        ]
+        return step == 0 or self.closed.steps[step - 1].target != block.state
+
+    cdef int _imply(
+        self, uint32_t words, Network *network, History *history, int64_t position, uint32_t number
+    ) except -1 nogil:
+        """Let the functions of a closed block rely on it that a variable implies another one."""
+        cdef const TailPair *pair = &self.plan.pairs[number]
+        cdef TimeBlock *block = &network.blocks[position]
+        cdef const Operator *temporal
+        cdef uint64_t *function
+        cdef uint32_t above, one
+        if not self._can_imply(block, number) or block.state != NO_STATE and self._follow_closed(
+            words, network, history, position,
+            (self.variable_count << CLOSED_BITS) + 1 + number
+        ):
+            return 0
+        one = block.first_class
+        while one != NONE:
+            function = network.class_functions + <size_t> one * words
+            let_imply(function, pair.outer, <uint64_t> 1 << pair.inner, True, words)
+            one = network.classes[one].following
+        self._review(words, network, history, position)
+        for above in range(pair.outer + 1, self.variable_count):
+            temporal = &self.waiting[above]
+            if temporal.left_slot != NO_FUNCTION:
+                self._fix(
+                    words, network, position, temporal.number, LEFT, temporal.left_slot,
+                    pair.outer, WORTH_IMPLIED, pair.inner
+                )
+            if temporal.right_slot != NO_FUNCTION:
+                self._fix(
+                    words, network, position, temporal.number, RIGHT, temporal.right_slot,
+                    pair.outer, WORTH_IMPLIED, pair.inner
+                )
+        return self._recount(words, network, position)
 
     cdef void _note(
         self, uint32_t words, Network *network, uint32_t variable, const BlockState *block
@@ -1389,6 +1559,9 @@ cdef class QueueNetwork:
         while network.decision_count:
             network.decision_count -= 1
             decision = network.decisions[network.decision_count]
+            if decision.worth == WORTH_IMPLIED:
+                self._imply(words, network, history, decision.position, decision.temporal)
+                continue
             variable = self.operators[decision.temporal].variable
             block = &network.blocks[decision.position]
             if not block.unknown >> variable & 1:
@@ -1446,13 +1619,23 @@ cdef class QueueNetwork:
 
     cdef void _fix(
         self, uint32_t words, Network *network, int64_t position, uint32_t number, uint32_t side,
-        uint32_t slot, uint32_t variable, bint worth
+        uint32_t slot, uint32_t variable, uint8_t worth, uint32_t inner=0
     ) noexcept nogil:
-        """Replace a variable in a function of a closed block."""
+        """Replace a variable in a function of a closed block, or let another one imply it."""
         cdef uint64_t *function = self._function(words, network, position, slot)
         cdef uint32_t size = self._slot_words(words, slot)
+        cdef uint32_t k
+        cdef bint value
         if depends_on(function, variable, size):
-            set_variable(function, function, variable, worth, size)
+            if worth == WORTH_IMPLIED:
+                let_imply(function, variable, <uint64_t> 1 << inner, True, size)
+            else:
+                set_variable(function, function, variable, worth, size)
+            for k in range(self.plan.pair_count if side == RIGHT else 0):
+                if self.waiting[self.plan.pairs[k].outer].number == number:
+                    for value in range(2):
+                        if holds_where(function, self.plan.pairs[k].inner, value, size):
+                            self._note_half(words, network, k, position, value)
             if is_true(function, size):
                 self._emit(words, network, position, number, side, True)
             elif is_false(function, size):

@@ -10,6 +10,7 @@ cdef enum:
     # what a decided variable is worth
     WORTH_FALSE = 0
     WORTH_TRUE = 1
+    WORTH_IMPLIED = 2       # of a pair: the outer one is true if the inner one is
     # sets of a queue
     UNDECIDED = 0           # anchors: blocks whose variable is undecided
     NOT_TRUE = 1            # blocks throughout which the left operand is not known to hold
@@ -17,6 +18,12 @@ cdef enum:
     NOT_FALSE = 3           # blocks that may have a witness
     KNOWN_TRUE = 4          # blocks that are known to have a witness
     QUEUE_SETS = 5
+    # sets of a pair
+    FALSE_HALVES = 0        # blocks with a witness if the inner variable is false
+    TRUE_HALVES = 1         # and if it is true
+    INDEPENDENT = 2         # closed blocks whose inner variable does not imply the outer one yet
+    PAIR_SETS = 3
+    MOST_TAIL_PAIRS = 36
 
 
 cdef struct Operator:
@@ -34,6 +41,12 @@ cdef struct Operator:
     # SINCE) or behind it (NEXT, UNTIL); NO_VARIABLE if it is known at once
     uint8_t variable
     bint left_is_true
+
+
+cdef struct TailPair:
+    # Variables of an EVENTUALLY and of an UNTIL below it, used in both ways, whose window begins at
+    # once and whose operands are known at once.
+    uint32_t outer, inner
 
 
 cdef struct Span:
@@ -96,6 +109,8 @@ cdef struct Network:
     uint32_t queue_count
     uint64_t *set_words     # of the sets of all queues
     size_t set_word_count
+    Bits *pairs             # sets of all pairs
+    uint32_t pair_count
     # of the last block, by operator: what the left and the right operand do in it, and the value of
     # the operator at the last time-point
     uint64_t *present
@@ -147,8 +162,12 @@ cdef class NetworkPlan:
     cdef uint64_t beginners         # those whose windows begin later, when others have begun
     cdef uint64_t begun[MOST_VARIABLES]     # of each of these: itself and those others
 
+    cdef TailPair pairs[MOST_TAIL_PAIRS]
+    cdef uint32_t pair_count
+
     cdef uint32_t _new_slot(self, uint32_t variable) noexcept
     cdef int _rank(self) except -1
+    cdef int _find_pairs(self, Program program) except -1
     cdef uint64_t nearest(self, uint32_t variable, uint64_t later) noexcept nogil
 
 

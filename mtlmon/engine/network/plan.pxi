@@ -81,6 +81,8 @@ cdef class NetworkPlan:
         self.words = words_of(self.variable_count)
         if self.slots == 0:
             self._rank()
+        else:
+            self._find_pairs(program)
 
     cdef int _rank(self) except -1:
         """Find the UNTILs of a flat formula that differ in their intervals only."""
@@ -115,6 +117,42 @@ cdef class NetworkPlan:
                     self.begun_at_once |= bit
                 else:
                     self.beginners |= bit
+        return 0
+
+    cdef int _find_pairs(self, Program program) except -1:
+        """Find EVENTUALLYs over UNTILs that are used both as they are and negated."""
+        cdef const Instruction *instruction
+        cdef const Operator *outer
+        cdef const Operator *inner
+        cdef uint32_t number, i, k
+        uses = [0] * program.instruction_count      # 1 as it is, 2 negated, 3 both
+        below = [0] * program.instruction_count     # variables
+        uses[program.root >> 1] = 1
+        for number in range(program.instruction_count - 1, 0, -1):
+            instruction = &program.instructions[number]
+            for operand in (instruction.left, instruction.right):
+                use = uses[number]
+                uses[operand >> 1] |= use >> 1 | (use & 1) << 1 if operand & 1 else use
+        for i in range(self.variable_count):
+            below[self.of_variable[i].row] = 1 << i
+        for number in range(1, program.instruction_count):
+            instruction = &program.instructions[number]
+            if instruction.operation != OP_ATOM:
+                below[number] |= below[instruction.left >> 1] | below[instruction.right >> 1]
+        for k in range(self.variable_count):
+            outer = &self.of_variable[k]
+            if outer.operation != OP_UNTIL or not outer.left_is_true or not has_sets(outer):
+                continue
+            for i in range(k):
+                inner = &self.of_variable[i]
+                if (
+                    inner.operation == OP_UNTIL and inner.lower == 0 and not has_sets(inner)
+                    and inner.left_slot == NO_FUNCTION and uses[inner.row] == 3
+                    and below[outer.right >> 1] >> i & 1
+                ):
+                    self.pairs[self.pair_count].outer = k
+                    self.pairs[self.pair_count].inner = i
+                    self.pair_count += 1
         return 0
 
     cdef uint64_t nearest(self, uint32_t variable, uint64_t later) noexcept nogil:
@@ -161,6 +199,8 @@ cdef Network *new_network(NetworkPlan plan) except NULL:
         network.state = NO_STATE
         network.queues = <Queue *> zeros(plan.operator_count, sizeof(Queue))
         network.queue_count = plan.operator_count
+        network.pairs = <Bits *> zeros(plan.pair_count * PAIR_SETS, sizeof(Bits))
+        network.pair_count = plan.pair_count
         network.block_words = plan.block_words
         network.present_words = 3 * <size_t> plan.operator_count * plan.words
         network.present = <uint64_t *> zeros(network.present_words, sizeof(uint64_t))
@@ -178,6 +218,7 @@ cdef void free_network(Network *network) noexcept nogil:
     for k in range(network.queue_count):
         free(network.queues[k].spans)
     free(network.queues)
+    free(network.pairs)
     free(network.blocks)
     free(network.functions)
     free(network.set_words)
@@ -199,6 +240,7 @@ cdef size_t held_by_network(const Network *network) noexcept nogil:
         sizeof(TimeBlock) + network.block_words * sizeof(uint64_t)
     )
     held += network.set_word_count * sizeof(uint64_t)
+    held += network.pair_count * PAIR_SETS * sizeof(Bits)
     held += network.queue_count * sizeof(Queue) + network.present_words * sizeof(uint64_t)
     held += network.class_capacity * sizeof(TimePointClass)
     held += network.class_function_capacity * sizeof(uint64_t)

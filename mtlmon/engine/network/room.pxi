@@ -28,7 +28,8 @@ cdef int make_room(NetworkPlan plan, Network *network) except -1 nogil:
         else:
             move_blocks(plan, network, network.capacity, shift)
     needed = (
-        <size_t> (network.count - network.first + 1) * (plan.variable_count + <size_t> 1)
+        <size_t> (network.count - network.first + 1)
+        * (plan.variable_count + plan.pair_count + <size_t> 1)
         + 2 * MOST_VARIABLES * MOST_VARIABLES
     )
     reserve(
@@ -36,7 +37,7 @@ cdef int make_room(NetworkPlan plan, Network *network) except -1 nogil:
     )
     network.decision_room = (
         (network.decision_capacity - 2 * MOST_VARIABLES * MOST_VARIABLES)
-        // (plan.variable_count + 1)
+        // (plan.variable_count + plan.pair_count + 1)
     )
     return 0
 
@@ -48,7 +49,9 @@ cdef int move_blocks(
     cdef size_t row = plan.block_words
     cdef size_t kept = <size_t> (network.count - shift)
     cdef size_t set_words = <size_t> words_of_set(capacity)
-    cdef size_t set_count = <size_t> plan.operator_count * QUEUE_SETS
+    cdef size_t set_count = (
+        <size_t> plan.operator_count * QUEUE_SETS + <size_t> plan.pair_count * PAIR_SETS
+    )
     cdef uint64_t *words
     cdef void *grown
     cdef Bits bits
@@ -98,6 +101,18 @@ cdef int move_blocks(
         queue.lower_hint -= shift
         queue.upper_hint -= shift
         queue.start_hint -= shift
+    for k in range(plan.pair_count):
+        for which in range(PAIR_SETS):
+            old = &network.pairs[k * PAIR_SETS + which]
+            lay_out(
+                &bits, words + (
+                    plan.operator_count * <size_t> QUEUE_SETS + k * <size_t> PAIR_SETS + which
+                ) * set_words, capacity
+            )
+            for i in range((network.count - shift + 63) // 64):
+                bits.words[0][i] = old.words[0][i + shift // 64]
+            sum_up(&bits)
+            old[0] = bits
     free(network.set_words)
     network.set_words = words
     network.set_word_count = set_count * set_words
