@@ -176,6 +176,7 @@ if TYPE_CHECKING:
     from mtlmon.policy.predicates.environment import NOTHING
     from mtlmon.policy.predicates.expression import (
         Aggregate,
+        ComputedColumn,
         Constant,
         Expression,
         LookedUp,

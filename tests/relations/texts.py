@@ -12,7 +12,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from mtlmon.relations import Aggregate, Relation
-from tests.doors import Expression, predicates_operators
+from tests.doors import ComputedColumn, Expression, predicates_operators
 from tests.doors import relations_algebra as a
 from tests.doors import validity_building as building
 from tests.relations.programs import predicate, records
@@ -234,7 +234,7 @@ def of_times(text: str) -> Predicate:
     def changed(node: Expression) -> Expression:
         if node.operator.word in {"start", "end"}:
             name = START if node.operator.word == "start" else END
-            return Expression(predicates_operators.COLUMN, (), name)
+            return Expression(predicates_operators.COLUMN, (), ComputedColumn(name, node))
         return Expression(node.operator, tuple(map(changed, node.operands)), node.value)
 
     found = predicate(text)
