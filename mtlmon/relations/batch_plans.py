@@ -5,6 +5,8 @@ Where records come in batches, these get them in different ways; see `incrementa
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, NamedTuple
+
 from mtlmon.errors import MtlmonError
 from mtlmon.relations.algebra import (
     OF_RECORDS,
@@ -28,28 +30,27 @@ from mtlmon.relations.algebra import (
 from mtlmon.relations.plan_texts import plan_line
 from mtlmon.support.refusals import refused
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mtlmon.relations.algebra import Node, Unary
 
 __all__ = [
     "OF_LATER",
     "OF_STARTS",
+    "Wanted",
     "first_waiting",
-    "records_of_plan",
+    "moves_starts",
     "refused_in_batches",
     "replaced",
-    "words_of",
+    "wanted_of",
+    "with_splits",
 ]
 
-# Operators that look at the times of records, and not only at snapshots.
-_OF_TIMES = (
-    ValidFor | ValidUntilNext | ValidTo | ValidUntil | ValidLast | Every | Shift | Timed | Split
-)
-# Those that do not look at ends.
+# Operators that look at the starts of records, and not at their ends.
 OF_STARTS = ValidFor | ValidUntilNext | ValidTo | ValidUntil | ValidLast
 # Those of them for which ends follow from other records.
 OF_LATER = ValidUntil | ValidLast
+# Operators whose snapshots depend on the times of records.
+_OF_TIMES = OF_STARTS | Every | Shift | Timed
 
 
 def first_waiting(plan: Node) -> Unary | None:
@@ -78,42 +79,75 @@ def replaced(plan: Node, old: Node, new: Node) -> Node:
     return found[plan]
 
 
-def records_of_plan(plan: Node) -> tuple[set[Node], set[Node]]:
-    """Return the operators that look at one record at a time, and those below them that do not.
+class Wanted(NamedTuple):
+    """What is wanted of the operators of a plan between two watermarks.
 
-    Raises:
-        MtlmonError: these have other records than snapshots say, or the relation is cut.
+    Attributes:
+        records: those whose records are wanted as they begin, and as their ends are known.
+        whole: those of them all of whose records are wanted that reach this time.
+        results: those of which it is wanted what is valid in this time.
     """
-    whole: set[Node] = set()
+
+    records: set[Node]
+    whole: set[Node]
+    results: set[Node]
+
+
+def wanted_of(plan: Node, *, is_looked_at: bool) -> Wanted:
+    """Find what is wanted of the operators of a plan.
+
+    Args:
+        plan: the plan, without `coalesce max`.
+        is_looked_at: whether its records are wanted, and not what is valid.
+    """
+    parts = list(nodes(plan))
+    found = Wanted(set(), set(), set() if is_looked_at else {plan})
+    looked_at = [one for part in parts if isinstance(part, _OF_TIMES) for one in operands(part)]
+    if is_looked_at or isinstance(plan, Split):
+        looked_at.append(plan)
+    while looked_at:
+        part = looked_at.pop()
+        if part not in found.records:
+            found.records.add(part)
+            looked_at += _looked_at(part)
+    for part in parts:
+        of = operands(part)
+        # it is less to look at each record once than at all that are valid in each batch
+        if isinstance(part, Source | OF_RECORDS) and found.records.issuperset(of):
+            found.records.add(part)
+        if moves_starts(part):
+            found.whole.add(part)
+        if part not in found.records:
+            found.results.update(of)
+        elif not isinstance(part, Source | OF_RECORDS):
+            found.whole.update(_looked_at(part))
+            found.results.update(() if isinstance(part, Join | Split) else of)
+    return found
+
+
+def _looked_at(node: Node) -> tuple[Node, ...]:
+    """The operands whose records an operator looks at, if its own ones are looked at."""
+    if isinstance(node, Semijoin):
+        return (node.left,)
+    return operands(node) if isinstance(node, Join | Split | OF_RECORDS) else ()
+
+
+def moves_starts(node: Node) -> bool:
+    """Whether records begin later than what they are made of."""
+    return isinstance(node, Every) or (isinstance(node, Shift) and node.start > 0)
+
+
+def with_splits(plan: Node) -> Node:
+    """Return a plan in which what is coalesced is cut afterwards."""
+    found: dict[Node, Node] = {}
     for part in nodes(plan):
-        if isinstance(part, Split) or (isinstance(part, Coalesce) and part.longest is not None):
-            raise refused_in_batches("split" if isinstance(part, Split) else "coalesce max")
-        below = [*operands(part)] if isinstance(part, _OF_TIMES) else []
-        while below:
-            one = below.pop()
-            if isinstance(one, OF_RECORDS):
-                below += operands(one)
-            elif isinstance(one, Join | Semijoin):
-                word = type(one).__name__.lower()
-                message = refused("batches, records of joins", word=words_of(part), join=word)
-                raise MtlmonError(message)
-            elif not isinstance(one, Source):
-                whole.add(one)
-    found: set[Node] = set()
-    for part in nodes(plan):
-        if isinstance(part, Source) or (
-            isinstance(part, OF_RECORDS)
-            and all(one in found or one in whole for one in operands(part))
-        ):
-            found.add(part)
-    return found, whole
+        changed = with_operands(part, [found[operand] for operand in operands(part)])
+        if isinstance(changed, Coalesce) and changed.longest is not None:
+            changed = Split(Coalesce(changed.of), changed.longest)
+        found[part] = changed
+    return found[plan]
 
 
-def words_of(node: Node) -> str:
-    """Return an operator in the words of policy files."""
-    return plan_line(node, None)
-
-
-def refused_in_batches(word: str) -> MtlmonError:
-    """Return the error that an operator needs all records at once."""
-    return MtlmonError(refused("batches, operator", word=f"`{word}`"))
+def refused_in_batches(node: Node) -> MtlmonError:
+    """Return the error that an operator needs ends before they are known."""
+    return MtlmonError(refused("batches, operator", word=f"`{plan_line(node, None)}`"))

@@ -75,7 +75,8 @@ def kept_records(
     """Find what the states of a query hold.
 
     Args:
-        states: "early", "open" or "valid", the operator, and the columns of its records, for each.
+        states: "early", "open", "valid" or "whole", the operator, and the columns of its records,
+            for each.
         tables: the number of records of each table; what is missing are the rows of the log.
     """
     found: list[KeptRecords] = []
@@ -272,18 +273,14 @@ def _longer(node: Every | Shift, spans: Iterable[int | None]) -> tuple[int | Non
 
 
 def _extent(node: Node, tables: Mapping[str, int]) -> tuple[int, tuple[int | None, ...]]:
-    """How many records of tables an operator on records has, and over what spans rows."""
+    """How many records of tables an operator has at one time, and over what spans rows."""
     if isinstance(node, Source):
         return (tables[node.name], ()) if node.name in tables else (0, (0,))
+    if isinstance(node, _VALID):
+        # all records that have begun within some time
+        said = said_records(node, tables)
+        return said.of_tables, (None,) if said.reason else said.spans
     counts, spans = zip(*(_extent(one, tables) for one in operands(node)), strict=True)
-    of_rows = tuple(span for some in spans for span in some)
-    if isinstance(node, ValidFor | ValidUntilNext):
-        of_rows = tuple(node.length for _ in of_rows)
-    elif isinstance(node, ValidTo | ValidUntil | ValidLast):
-        of_rows = tuple(None for _ in of_rows)
-    elif isinstance(node, Every | Shift):
-        of_rows = _longer(node, of_rows)
-    elif isinstance(node, Join):
-        # pairs, of which there can be any number
-        of_rows = (None,)
-    return (sum(counts) if isinstance(node, Union) else counts[0]), of_rows
+    # of pairs, there can be any number
+    of_rows = (None,) if isinstance(node, Join) else tuple(span for some in spans for span in some)
+    return (sum(counts) if isinstance(node, Union | UnionMax) else counts[0]), of_rows

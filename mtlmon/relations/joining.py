@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from mtlmon.arrays.canonical import canonical_texts
 from mtlmon.arrays.ordering import order_of
 from mtlmon.policy.predicates import operators as ops
+from mtlmon.policy.predicates.environment import NOTHING
 from mtlmon.policy.predicates.expression import columns
 from mtlmon.policy.predicates.kinds import NUMBERS, equal_as_texts
 from mtlmon.relations.conditions import conjunction, conjuncts
@@ -79,6 +80,14 @@ def semijoined(
     )
 
 
+def while_present(left: Records, present: Records) -> Records:
+    """Return records while an equal one of others is valid, which are there once at a time."""
+    both = [pa.concat_arrays(sides) for sides in zip(left.columns, present.columns, strict=True)]
+    numbers, count = numbered(both, len(left) + len(present))
+    found = _pairs(left, present, numbers, count)
+    return Records(left.schema, take(left.columns, found.left), found.starts, found.ends)
+
+
 def _renamed(records: Records, names: Sequence[str]) -> Records:
     fields = zip(names, records.schema.types, strict=True)
     return Records(pa.schema(list(fields)), records.columns, records.starts, records.ends)
@@ -86,12 +95,24 @@ def _renamed(records: Records, names: Sequence[str]) -> Records:
 
 def _matches(left: Records, right: Records, on: Predicate, environment: Environment) -> _Matches:
     keys, rest = _keys(left, right, on, environment)
-    left_keys, right_keys, count = _numbered_keys(left, right, on, keys, environment)
+    numbers, count = _numbered_keys(left, right, on, keys, environment)
+    return _pairs(left, right, numbers, count, rest, environment)
+
+
+def _pairs(
+    left: Records,
+    right: Records,
+    numbers: NDArray[np.uint32],
+    count: int,
+    rest: Predicate | None = None,
+    environment: Environment = NOTHING,
+) -> _Matches:
+    """The pairs of records with equal numbers below a count that meet the rest of a condition."""
     pairs = Pairs(
         timeline(left, has_ends=False),
-        Numbering(left_keys, len(left)),
+        Numbering(numbers[: len(left)], len(left)),
         timeline(right, has_ends=False),
-        Numbering(right_keys, len(right)),
+        Numbering(numbers[len(left) :], len(right)),
         count,
     )
     parts = list(_checked(left, right, pairs, rest, environment))
@@ -186,7 +207,7 @@ def _numbered_keys(
     on: Predicate,
     keys: Sequence[tuple[Expression, Expression]],
     environment: Environment,
-) -> tuple[NDArray[np.uint32], NDArray[np.uint32], int]:
+) -> tuple[NDArray[np.uint32], int]:
     """Number the keys of both relations; what has none has the number behind the last."""
     count = len(left) + len(right)
     both: list[pa.Array] = []
@@ -204,7 +225,7 @@ def _numbered_keys(
         is_nothing = column.is_null(nan_is_null=True)
         if is_nothing.true_count:
             numbers[is_nothing.to_numpy(zero_copy_only=False)] = limit
-    return numbers[: len(left)], numbers[len(left) :], limit
+    return numbers, limit
 
 
 def _without_nan(column: pa.Array) -> pa.Array:

@@ -45,19 +45,20 @@ class StandingQuery(RevisedRelation):
     situation = "is evaluated while the log is read"
     waits = True
 
-    def settle(self, rows: Rows | None, watermark: int) -> Records:
+    def settle(self, rows: Rows | None, watermark: int, now: int = NO_END) -> Records:
         """Take in rows; return the records that are final then, in the order of their ends.
 
         Args:
             rows: more rows; those that are not below the watermark wait for the next one.
             watermark: all rows below it are known; `NO_END` if no more come.
+            now: as for `Query.settle`.
 
         Raises:
             MtlmonError: integers overflow in an expression of the relation.
         """
         query = self.query
         table = None if rows is None else self.table_of(rows)
-        return self.taken_in(table, lambda tables: query.settle(tables, watermark))
+        return self.taken_in(table, lambda tables: query.settle(tables, watermark, now))
 
 
 class Revision(NamedTuple):
@@ -125,7 +126,7 @@ class Revisions:
         """What the relation has behind the bound if no more rows come, and has begun."""
         state = self._query.state
         try:
-            found = self._query.settle(self._rows, NO_END)
+            found = self._query.settle(self._rows, NO_END, self.now)
         finally:
             self._query.resume(state)
         return found.kept(found.starts <= self.now)

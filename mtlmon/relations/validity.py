@@ -149,18 +149,38 @@ def timed(records: Records, node: Timed, schema: pa.Schema) -> Records:
     return replace(records, schema=schema, columns=tuple(columns), is_coalesced=False)
 
 
-def split(records: Records, length: int) -> Records:
+def split(
+    records: Records, length: int, span: tuple[int, int] = (_LEAST, NO_END), now: int = NO_END
+) -> Records:
     """Cut records after every so much time from their start.
 
+    Args:
+        records: the records; those that end behind the span may have any end there.
+        length: the length of pieces; the last one of a record may be shorter.
+        span: a time, and a later one: wanted are the pieces that begin before the later one and do
+            not end before the other.
+        now: if nothing is later, only the pieces that begin up to this time are wanted of records
+            without end.
+
     Raises:
-        MtlmonError: a record has no end.
+        MtlmonError: a record has no end, and all of it is wanted.
         LimitError: there would be more than 2^31 records.
     """
-    if (records.ends == NO_END).any():
-        raise MtlmonError("a record without end cannot be cut into pieces: say how long with valid")
-    # the difference of any two times fits into 64 bits without a sign
-    lengths = records.ends.astype(np.uint64) - records.starts.astype(np.uint64)
-    pieces = (lengths - np.uint64(1)) // np.uint64(length) + np.uint64(1)
+    start, end = span
+    ends = np.minimum(records.ends, end)
+    if end == NO_END and (is_endless := records.ends == NO_END).any():
+        if now == NO_END:
+            raise MtlmonError(
+                "a record without end cannot be cut into pieces: say how long with valid"
+            )
+        ends = np.where(is_endless, now + 1, ends)
+    step = np.uint64(length)
+    # the piece before the one at the start may touch it
+    firsts = _distances(np.maximum(records.starts, start), records.starts) // step
+    firsts -= firsts > 0
+    spans = _distances(ends, records.starts)
+    lasts = (np.maximum(spans, 1) - np.uint64(1)) // step + (spans > 0)
+    pieces = lasts - np.minimum(firsts, lasts)
     if float(pieces.sum(dtype=np.float64)) > _MOST_PIECES:
         raise LimitError(
             f"records cut after every {length} would be {pieces.sum(dtype=np.float64):.3g}, "
@@ -170,9 +190,15 @@ def split(records: Records, length: int) -> Records:
     rows = np.repeat(np.arange(len(records)), counts)
     numbers = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
     found = records.taken(rows)
-    starts = found.starts + numbers * length
-    ends = np.where(numbers == counts[rows] - 1, found.ends, starts + length)
-    return replace(found, starts=starts, ends=ends)
+    starts = found.starts + (firsts[rows].astype(np.int64) + numbers) * length
+    ends = np.minimum(found.ends, _later(starts, length))
+    return replace(found, starts=starts, ends=ends).kept(ends >= start)
+
+
+def _distances(ends: NDArray[np.int64], starts: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """How far times are behind others, 0 if they are not; 64 bits without a sign are enough."""
+    found = ends.astype(np.uint64) - starts.astype(np.uint64)
+    return np.where(ends > starts, found, np.uint64(0))
 
 
 def _later(times: NDArray[np.int64], lengths: NDArray[np.int64] | int) -> NDArray[np.int64]:

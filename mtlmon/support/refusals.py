@@ -227,14 +227,7 @@ REFUSALS: Mapping[str, Refusal] = {
         "{word} does not work in batches",
         "what it gives depends on records of later times",
         "evaluate the whole table",
-        word="`split` or `coalesce max`; in look-ups also `end()`, and `shift` to earlier times,",
-    ),
-    "batches, records of joins": Refusal(
-        "`{word}` behind {join} does not work in batches",
-        "pairs of records are cut between batches",
-        "write `coalesce` behind {join}, or evaluate the whole table",
-        word="valid",
-        join="join",
+        word="in look-ups, `end()` or `shift` to earlier times",
     ),
     # ---- Spark ----------------------------------------------------------------------------------
     "Spark, keys": Refusal(

@@ -45,6 +45,9 @@ relation lasts  = sums where s > 5 valid 4 group host select count() as n
 relation newest = rows valid last 2 rows per host distinct on host
 relation hops   = rows valid 6 every 4 group select median(amount) as m, distinct(host) as hosts
 relation later  = sums where start() > 3 shift start 2 shift end 3 select host as host, n as n
+relation held   = high valid 4
+relation again  = opened join sums on host = sums_host select host as host valid 3
+                  group host select count() as n
 stream before = host.last(or: "x")
 stream busy = count[0,6](exists high[host])
 stream spent = coalesce(sums[host].s, 0)
@@ -62,6 +65,8 @@ CONDITIONS = (
     "exists closed[host, amount]",
     "exists met[sums_host = host, n = 1]",
     "ever[].most > amount",
+    "exists held[host]",
+    "again[host].n > 1",
     "busy > 1",
     "count[0,4](exists opened[host]) > 1",
     "spent > spent.last(or: 0)",

@@ -36,8 +36,13 @@ relation brief    = sessions where end() - start() < 6 select k as k, end() - st
 relation many     = brief shift -2 group none select count() as n, last(seconds) as seconds
 relation lasting  = recent where n > 2 valid 7 every 5 distinct on k select k as k, total as total
 relation few      = rows valid last 2 rows per k group k select max(v) - min(v) as range
+relation after    = over select k as k valid 9 group k select count() as n
+relation pieces   = recent coalesce max 6
 """
-NAMES = ("recent", "sessions", "over", "brief", "many", "lasting", "few")
+NAMES = (
+    *("recent", "sessions", "over", "brief", "many", "lasting", "few"),
+    *("after", "pieces"),
+)
 HEADER = "ts,k,kind,v\n"
 
 
@@ -399,7 +404,6 @@ def test_programs(rules: str, tmp_path: Path) -> None:
     [
         (["recent", "-"], "relations read tables, but the log is read as text"),
         (["whole", "-"], "not known before a pipe is read"),
-        (["late", "-"], "relation late is evaluated while the log is read: "),
         (["--op", "op", "recent", "-"], "--op is about corrections of rows: say how late"),
         (["--sort", "--lateness", "5", "recent", "-"], "--sort"),
         (["--new-end", "new", "recent", "-"], "--new-end is about the ends that retractions move"),
@@ -415,9 +419,7 @@ def test_programs(rules: str, tmp_path: Path) -> None:
     ],
 )
 def test_errors(arguments: list[str], message: str, rules: str, tmp_path: Path) -> None:
-    (tmp_path / "rules.mtl").write_text(
-        f"{RULES}relation whole = rows valid 5\nrelation late = recent split 5\n"
-    )
+    (tmp_path / "rules.mtl").write_text(f"{RULES}relation whole = rows valid 5\n")
     *options, name, log = arguments
     done = mtlmon(
         "query",

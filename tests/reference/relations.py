@@ -102,15 +102,15 @@ def each_instant(
     return from_snapshots(names, bags)
 
 
-def evaluate(node: a.Node, tables: Mapping[str, Relation]) -> Relation:
-    """The records of a relation."""
+def evaluate(node: a.Node, tables: Mapping[str, Relation], begun: float = inf) -> Relation:
+    """The records of a relation; `begun` is as for `split`."""
     if isinstance(node, a.Source):
         return tables[node.name]
-    of = [evaluate(operand, tables) for operand in a.operands(node)]
-    return apply(node, of)
+    of = [evaluate(operand, tables, begun) for operand in a.operands(node)]
+    return apply(node, of, begun)
 
 
-def apply(node: a.Node, of: Sequence[Relation]) -> Relation:
+def apply(node: a.Node, of: Sequence[Relation], begun: float) -> Relation:
     names, records = of[0].names, of[0].records
     if isinstance(node, a.Where):
         kept = tuple(one for one in records if value(node.condition, names, one.row) is True)
@@ -146,14 +146,14 @@ def apply(node: a.Node, of: Sequence[Relation]) -> Relation:
     if isinstance(node, a.Timed):
         return timed(node, of[0])
     if isinstance(node, a.Split):
-        return split(of[0], node.length)
+        return split(of[0], node.length, begun)
     if isinstance(node, a.Union):
         return united(*of)
     if isinstance(node, a.Join):
         return joined(node, *of)
     if isinstance(node, a.Semijoin):
         return semijoined(node, *of)
-    return of_snapshots(node, of)
+    return of_snapshots(node, of, begun)
 
 
 def own_end(node: a.ValidTo, names: Sequence[str], record: Record) -> float:
@@ -162,7 +162,7 @@ def own_end(node: a.ValidTo, names: Sequence[str], record: Record) -> float:
     return inf if found is None else found
 
 
-def of_snapshots(node: a.Node, of: Sequence[Relation]) -> Relation:
+def of_snapshots(node: a.Node, of: Sequence[Relation], begun: float) -> Relation:
     names = of[0].names
     if isinstance(node, a.Distinct):
         return each_instant(names, lambda bag: Counter(set(bag)), *of)
@@ -183,7 +183,7 @@ def of_snapshots(node: a.Node, of: Sequence[Relation]) -> Relation:
         return from_snapshots(names, bags)
     if isinstance(node, a.Coalesce):
         found = each_instant(names, lambda bag: bag, *of)
-        return found if node.longest is None else split(found, node.longest)
+        return found if node.longest is None else split(found, node.longest, begun)
     if isinstance(node, a.Minus):
         return each_instant(names, lambda left, right: left - right, *of)
     if isinstance(node, a.MinusAll):
@@ -303,13 +303,14 @@ def timed(node: a.Timed, of: Relation) -> Relation:
     return Relation((*of.names, *names), tuple(records))
 
 
-def split(of: Relation, length: int) -> Relation:
+def split(of: Relation, length: int, begun: float) -> Relation:
+    """Of a record without end, those pieces that begin by some time."""
     return Relation(
         of.names,
         tuple(
             Record(start, min(start + length, one.end), one.row)
             for one in of.records
-            for start in range(one.start, int(one.end), length)
+            for start in range(one.start, int(begun + 1 if one.end == inf else one.end), length)
         ),
     )
 
@@ -355,9 +356,11 @@ def value(predicate: Any, names: Sequence[str], row: Row) -> Any:
     return plain(value_of(predicate.expression, dict(zip(names, row, strict=True))))
 
 
-def answer(node: a.Node, tables: Mapping[str, Relation]) -> list[tuple[int, int | None, Any]]:
+def answer(
+    node: a.Node, tables: Mapping[str, Relation], begun: float = inf
+) -> list[tuple[int, int | None, Any]]:
     """What the evaluation of a relation gives: coalesced, unless the last step cuts, in order."""
-    found = evaluate(node, tables)
+    found = evaluate(node, tables, begun)
     if not (isinstance(node, a.Split) or (isinstance(node, a.Coalesce) and node.longest)):
         found = each_instant(found.names, lambda bag: bag, found)
     records = sorted(found.records, key=lambda one: (one.start, one.end, order(one.row)))

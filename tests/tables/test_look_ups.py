@@ -294,10 +294,6 @@ def test_several_records_of_rows(folder: Path) -> None:
             "cannot read .*lost.csv: No such file",
         ),
         (
-            "relation cut = rows split 5\npolicy p: exists cut",
-            "relation cut is looked up while the log is read: `split` does not work in batches",
-        ),
-        (
             "relation late = rows group road where end() > 5\npolicy p: exists late",
             "relation late is looked up while the log is read: `with end..` does not work",
         ),
@@ -328,12 +324,7 @@ JOINED = (
 def test_rows_that_are_joined_with_a_table(folder: Path) -> None:
     policies = policy_file(folder, JOINED.replace("fast valid 50", "fast"))
     assert verdicts(policies, folder / "cars.csv") == [True] * 5
-    with pytest.raises(
-        PolicyError, match=r"`valid 50` behind join .* write `coalesce` behind join"
-    ):
-        verdicts(policy_file(folder, JOINED), folder / "cars.csv")
-    coalesced = JOINED.replace("fast valid 50", "fast coalesce valid 50")
-    assert verdicts(policy_file(folder, coalesced), folder / "cars.csv") == [True] * 5
+    assert verdicts(policy_file(folder, JOINED), folder / "cars.csv") == [True] * 5
     held = JOINED.replace("rows join", "rows valid 1m join").replace("fast valid 50", "fast")
     assert verdicts(policy_file(folder, held), folder / "cars.csv") == [
         True,
