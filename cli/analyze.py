@@ -138,12 +138,12 @@ def analyze(arguments: Sequence[str]) -> int:
 def looked_up_by(
     file: PolicyFile, schema: pa.Schema, *, is_guessed: bool
 ) -> LookedUpRelations | None:
-    """Return the relations in which a file looks values up; None if there are none.
+    """Return the relations in which a file looks values up, or those of queries; or None.
 
     Raises:
         MtlmonError: a table of one cannot be read, or a relation does not fit the columns.
     """
-    if not looked_up_in(file):
+    if not looked_up_in(file) and (file.policies or not file.intervals):
         return None
     from mtlmon.tables.looking_up import relations_with_columns
 

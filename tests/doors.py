@@ -412,7 +412,7 @@ if TYPE_CHECKING:
     from mtlmon.streams.change_ticks import TraceChanges
     from mtlmon.streams.declarations import Stream
     from mtlmon.streams.late_ticks import Queue, TickChanges, TickRows
-    from mtlmon.streams.named_rows import Names
+    from mtlmon.streams.named_rows import NO_NAMES, Names
     from mtlmon.streams.named_rows import Rows as NamedRows
     from mtlmon.streams.own_machines import MachineStates
     from mtlmon.streams.program import StreamProgram

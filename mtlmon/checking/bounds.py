@@ -21,6 +21,7 @@ from mtlmon.checking.late_bounds import (
     history_kept,
     ids_kept,
     late_rows_kept,
+    query_kept,
     relation_kept,
 )
 from mtlmon.checking.partitions import partitions_of
@@ -37,6 +38,7 @@ from mtlmon.streams.bounds import (
     Kept,
     Load,
     instances_of,
+    kept_answer_bytes,
     kept_by,
     kept_changes_bytes,
     kept_instances,
@@ -299,7 +301,12 @@ def _of_relations(file: PolicyFile, looked_up: LookedUp, lateness: int | None) -
     for name, of_rows in looked_up.of_rows.items():
         kept = [kept_records_bytes(one, load) for one in of_rows.kept]
         kept += [kept_changes_bytes(one, load) for one in of_rows.kept_changes]
-        if lateness is not None:
+        if not file.policies:
+            # it is what a query asks for
+            kept.append(kept_answer_bytes(of_rows.kept_answer, load))
+        if lateness is not None and not file.policies:
+            kept.append(query_kept(of_rows, load, lateness))
+        elif lateness is not None:
             kept.append(relation_kept(of_rows, load, lateness, remembered))
         found.append(Bound("relation", name, (), "", tuple(kept)))
     return found

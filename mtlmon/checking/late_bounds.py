@@ -37,6 +37,10 @@ if TYPE_CHECKING:
             """What is kept of its changes."""
 
         @property
+        def kept_answer(self) -> KeptChanges:
+            """What its records are made of that go on at one time."""
+
+        @property
         def extent(self) -> SaidRecords:
             """What it has over some time."""
 
@@ -51,6 +55,7 @@ __all__ = [
     "history_kept",
     "ids_kept",
     "late_rows_kept",
+    "query_kept",
     "relation_kept",
     "said_within",
 ]
@@ -167,6 +172,31 @@ def relation_kept(relation: OfRows, load: Load, lateness: int, remembered: int |
     )
     total = (rows + more) * of_row + (said.number + (chunks + _MOST_SPANS) * now.number) * of_record
     total += chunks * (_CHUNK_BYTES + of_states) + _MOST_SPANS * _SPAN_BYTES
+    return Kept(name, f"{rows:,} {words}", total, total)
+
+
+def query_kept(relation: OfRows, load: Load, lateness: int) -> Kept:
+    """Return what a query keeps at most so that late rows can revise its records.
+
+    These are the rows that are not final, and the records that were told and are not.
+
+    Args:
+        relation: what is asked for.
+        load: the rows of the log.
+        lateness: how late rows may be, in time units.
+    """
+    name, words = "--lateness", "rows that late ones can change, and records"
+    rows = load.rows(lateness)
+    if rows is None:
+        return Kept(name, words, None, None, _NO_RATE_OF_LOG)
+    said = said_within(relation.extent, load, lateness, bounds.LARGEST_BATCH)
+    if said.number is None:
+        return Kept(name, words, None, None, said.reason)
+    read, own = relation.schemas
+    of_row = sum(_width(kind) for kind in read.types) + _NAME_BYTES
+    of_record = sum(_width(kind) for kind in own.types) + 2 * _NAME_BYTES
+    # rows in order of time are copies of those that have come
+    total = 2 * (rows + bounds.LARGEST_BATCH) * of_row + said.number * of_record
     return Kept(name, f"{rows:,} {words}", total, total)
 
 

@@ -156,6 +156,12 @@ def looked_up_in(file: PolicyFile) -> tuple[str, ...]:
     return tuple(found | dict.fromkeys(one.relation for one in changes_in(file)))
 
 
+def queried_in(file: PolicyFile) -> tuple[str, ...]:
+    """Return the relations of a file of which no other relation is made."""
+    parts = {name for relation in file.intervals.values() for name, _ in relation.others}
+    return tuple(name for name in file.intervals if name not in parts)
+
+
 def changes_in(file: PolicyFile) -> tuple[Changes, ...]:
     """Return the changes of relations that are time-points of a file's policies, each once."""
     from mtlmon.policy.predicates.time_points import Changes

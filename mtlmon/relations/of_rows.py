@@ -132,6 +132,12 @@ class LogRelation(KnownRelation):
         return [kept_changes(*self._query.result, keys, self._sizes) for keys in self._changes]
 
     @property
+    def kept_answer(self) -> KeptChanges:
+        """What its records are made of that go on at one time, once columns are known."""
+        assert self._query is not None
+        return kept_changes(*self._query.result, (), self._sizes)
+
+    @property
     def _sizes(self) -> dict[str, int]:
         """The number of records of each table."""
         tables = {} if self._tables is None else self._tables

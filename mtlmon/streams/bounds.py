@@ -244,6 +244,24 @@ def kept_changes_bytes(changes: KeptChanges, load: Load) -> Kept:
     return Kept(name, f"{at_once.valid:,} {words}", total, total)
 
 
+def kept_answer_bytes(answer: KeptChanges, load: Load) -> Kept:
+    """Return what the records of a query take at most that go on at one time."""
+    name, words = "answer", "records that go on"
+    lengths: list[int | None] = []
+
+    def rows(length: int | None) -> int | None:
+        lengths.append(length)
+        return None if length is None else load.rows(length)
+
+    found = answer.within(rows, 0)
+    if found is None:
+        return Kept(name, words, None, None, _NO_END if None in lengths else _RATE_OF_ROWS)
+    size = answer.number_bytes[0] + TEXT_BYTES * answer.texts[0]
+    # arrays are copied when records come and go
+    total = 2 * (found.valid + LARGEST_BATCH) * size
+    return Kept(name, f"{found.valid:,} {words}", total, total)
+
+
 def records_within(records: KeptRecords, load: Load) -> int | None:
     """Return how many records of a relation are kept at most; None if there is no limit."""
     counts = [None if span is None else load.rows(span) for span in records.spans]

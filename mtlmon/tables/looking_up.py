@@ -10,7 +10,7 @@ from mtlmon.engine.native import MemoryLimit
 from mtlmon.errors import PolicyError, RowError
 from mtlmon.policy.clock_errors import key_errors
 from mtlmon.policy.definitions import Clock
-from mtlmon.policy.needs import changes_in, needs_of
+from mtlmon.policy.needs import changes_in, needs_of, queried_in
 from mtlmon.policy.predicates.hints import some
 from mtlmon.policy.predicates.time_points import Changes
 from mtlmon.policy.validity.declared import reads_rows
@@ -240,6 +240,9 @@ def relations_with_columns(
 ) -> LookedUpRelations:
     """Return the relations in which a file looks values up, for a log with some columns.
 
+    If the file has no policies, these are the relations that queries may be about: those that no
+    other relation is made of.
+
     Args:
         file: the policy file.
         schema: the columns of the log.
@@ -252,6 +255,8 @@ def relations_with_columns(
     environment = file.environment._replace(streams={})
     options = {"resolution": environment.unit}
     changing = [one.relation for one in changes_in(file)]
+    if not file.policies:
+        changing += queried_in(file)
     watched = [
         (policy.clock.period, (file.key or ()) if policy.key is None else policy.key)
         for policy in file.policies
@@ -273,6 +278,8 @@ def relations_with_columns(
                 hint="name a table" if is_guessed else f"the columns are {some(schema.names)}",
                 kind=PolicyError,
             )
+        # nothing is looked up in those of queries
+        relation.waits = not file.policies
         relation.read(pa.RecordBatch.from_pylist([], schema))
     watch(file, found, watched)
     return found

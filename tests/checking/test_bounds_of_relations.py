@@ -11,6 +11,7 @@ import pytest
 
 from mtlmon.policy import load_policies, parse_policies
 from tests.doors import (
+    NO_NAMES,
     Bound,
     ChangeTimes,
     LogRelation,
@@ -18,9 +19,12 @@ from tests.doors import (
     ReadRows,
     RevisedRelation,
     RevisedRelations,
+    Revisions,
     RowRelation,
+    StandingQuery,
     bounds_of,
     relations_with_columns,
+    unnamed_rows,
 )
 from tests.doors import NamedRows as Rows
 from tests.doors import streams_bounds as bounds
@@ -268,3 +272,73 @@ def test_what_has_no_limit(tmp_path: Path) -> None:
     (bound,), _ = found(body, tmp_path)
     assert [(one.expression, one.words) for one in bound.kept] == [("tables", "2 records")]
     assert bound.total
+
+
+QUERIES = [
+    "relation r = rows valid 20 group k select sum(v) as v",
+    "relation s = rows valid 9 group k select count() as n\nrelation r = s where n > 2 valid 40",
+    "relation r = rows valid until next 30 select k as k, v as v coalesce max 7",
+    "relation r = rows valid 20 where v > 3 select k as k, v + 1 as w distinct valid 30 split 4",
+    "relation r = rows valid 20 group k select sum(v) as v where end() - start() > 3",
+    "relation r = rows valid 20 group k select count() as n shift -4 every 7",
+    'relation l = table "limits.csv" valid [from, to)\n'
+    "relation r = rows valid 9 select k as k, v as v join l on k = l_k and v < max",
+]
+
+
+@pytest.mark.parametrize("lateness", [None, 40])
+@pytest.mark.parametrize("body", QUERIES)
+def test_queries_keep_no_more(
+    body: str, lateness: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Relations of a file without policies are what queries are about."""
+    monkeypatch.setattr(bounds, "LARGEST_BATCH", 21)
+    (tmp_path / "limits.csv").write_text(LIMITS)
+    path = tmp_path / "r.mtl"
+    path.write_text(f"unit s\nassume rate <= 3/s\n{body}\n")
+    file = load_policies([path], needs_policy=False)
+    relations = relations_with_columns(file, SCHEMA)
+    (name,) = relations.by_name
+    own = relations.of_rows[name]
+    assert isinstance(own, RowRelation)
+    query = StandingQuery(own.read_rows)
+    revisions = None if lateness is None else Revisions(query)
+    found = bounds_of(file, SCHEMA, relations, lateness)
+    assert [one.name for one in found.bounds] == ["r"]
+    if lateness is not None and " join " in body:
+        assert found.total is None
+        return
+    assert found.total is not None
+    random = np.random.default_rng(1)
+    most = 0
+    for start in range(0, 300, 7):
+        stamps = np.sort(np.repeat(np.arange(start, start + 7), 3))
+        cells = {
+            "k": pa.array(["a", "b", "c", None], pa.string()).take(
+                pa.array(random.integers(0, 4, len(stamps)))
+            ),
+            "v": pa.array(random.integers(0, 9, len(stamps))),
+        }
+        batch = pa.RecordBatch.from_pydict({"ts": stamps, **cells}).select(query.columns)
+        query.read(batch)
+        rows = unnamed_rows(stamps, batch)
+        if revisions is None or lateness is None:
+            query.settle(rows, start + 7)
+        else:
+            revisions.update(rows, NO_NAMES, max(0, start + 7 - lateness), start + 7)
+        held = query.query.held_bytes + (0 if revisions is None else revisions.byte_count)
+        most = max(most, held)
+    assert found.total / 64 < most <= found.total
+
+
+def test_queries_without_limit(tmp_path: Path) -> None:
+    path = tmp_path / "r.mtl"
+    for body, hint in (
+        ("assume rate <= 3/s\nrelation r = rows valid until v = 0 per k select k as k", "valid 1d"),
+        ("relation r = rows valid 5 group k select count() as n valid 3", "assume rate"),
+    ):
+        path.write_text(f"unit s\n{body}\n")
+        file = load_policies([path], needs_policy=False)
+        found = bounds_of(file, SCHEMA, relations_with_columns(file, SCHEMA))
+        assert found.total is None
+        assert any(hint in kept.reason for bound in found.bounds for kept in bound.kept)
