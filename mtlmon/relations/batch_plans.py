@@ -28,20 +28,25 @@ from mtlmon.relations.algebra import (
     with_operands,
 )
 from mtlmon.relations.plan_texts import plan_line
+from mtlmon.relations.steps import empty
 from mtlmon.support.refusals import refused
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from mtlmon.relations.algebra import Node, Unary
+    from mtlmon.relations.records import Records
+    from mtlmon.relations.typing import Types
 
 __all__ = [
     "OF_LATER",
     "OF_STARTS",
-    "Wanted",
+    "Part",
     "first_waiting",
     "moves_starts",
+    "parts_of",
     "refused_in_batches",
     "replaced",
-    "wanted_of",
     "with_splits",
 ]
 
@@ -79,50 +84,74 @@ def replaced(plan: Node, old: Node, new: Node) -> Node:
     return found[plan]
 
 
-class Wanted(NamedTuple):
-    """What is wanted of the operators of a plan between two watermarks.
+class Part(NamedTuple):
+    """A part of a plan, and what is wanted of it between two watermarks.
 
     Attributes:
-        records: those whose records are wanted as they begin, and as their ends are known.
-        whole: those of them all of whose records are wanted that reach this time.
-        results: those of which it is wanted what is valid in this time.
+        number: its number; operands come before what is made of them.
+        node: the operator.
+        of: the numbers of its operands.
+        nothing: no records, of its columns.
+        is_looked_at: whether its records are wanted as they begin, and as their ends are known.
+        is_whole: whether all of them are wanted then that reach this time.
+        is_valid: whether what is valid in this time is wanted.
     """
 
-    records: set[Node]
-    whole: set[Node]
-    results: set[Node]
+    number: int
+    node: Node
+    of: Sequence[int]
+    nothing: Records
+    is_looked_at: bool
+    is_whole: bool
+    is_valid: bool
 
 
-def wanted_of(plan: Node, *, is_looked_at: bool) -> Wanted:
-    """Find what is wanted of the operators of a plan.
+def parts_of(plan: Node, types: Types, *, is_looked_at: bool) -> list[Part]:
+    """Return the parts of a plan.
 
     Args:
         plan: the plan, without `coalesce max`.
-        is_looked_at: whether its records are wanted, and not what is valid.
+        types: the columns of relations.
+        is_looked_at: whether records of the plan are wanted, and not what is valid.
     """
     parts = list(nodes(plan))
-    found = Wanted(set(), set(), set() if is_looked_at else {plan})
+    valid: set[Node] = set() if is_looked_at else {plan}
+    records: set[Node] = set()
+    whole: set[Node] = set()
     looked_at = [one for part in parts if isinstance(part, _OF_TIMES) for one in operands(part)]
     if is_looked_at or isinstance(plan, Split):
         looked_at.append(plan)
     while looked_at:
         part = looked_at.pop()
-        if part not in found.records:
-            found.records.add(part)
+        if part not in records:
+            records.add(part)
             looked_at += _looked_at(part)
     for part in parts:
         of = operands(part)
         # it is less to look at each record once than at all that are valid in each batch
-        if isinstance(part, Source | OF_RECORDS) and found.records.issuperset(of):
-            found.records.add(part)
+        if isinstance(part, Source | OF_RECORDS) and records.issuperset(of):
+            records.add(part)
         if moves_starts(part):
-            found.whole.add(part)
-        if part not in found.records:
-            found.results.update(of)
+            whole.add(part)
+        if part not in records:
+            valid.update(of)
         elif not isinstance(part, Source | OF_RECORDS):
-            found.whole.update(_looked_at(part))
-            found.results.update(() if isinstance(part, Join | Split) else of)
-    return found
+            whole.update(_looked_at(part))
+            valid.update(() if isinstance(part, Join | Split) else of)
+    # PERF: the hash of a part is that of all below it, so nothing is looked up for each batch
+    numbers = {part: number for number, part in enumerate(parts)}
+    return [
+        Part(
+            number,
+            part,
+            [numbers[operand] for operand in operands(part)],
+            empty(types.of(part)),
+            part in records,
+            part in whole,
+            part in valid,
+        )
+        for part, number in numbers.items()
+    ]
 
 
 def _looked_at(node: Node) -> tuple[Node, ...]:

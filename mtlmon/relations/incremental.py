@@ -35,10 +35,6 @@ from mtlmon.relations.algebra import (
     Shift,
     Source,
     Split,
-    ValidLast,
-    ValidUntil,
-    nodes,
-    operands,
     sources,
 )
 from mtlmon.relations.batch_plans import (
@@ -46,9 +42,9 @@ from mtlmon.relations.batch_plans import (
     OF_STARTS,
     first_waiting,
     moves_starts,
+    parts_of,
     refused_in_batches,
     replaced,
-    wanted_of,
     with_splits,
 )
 from mtlmon.relations.evaluation import FoundPlan, apply, planned
@@ -77,6 +73,7 @@ if TYPE_CHECKING:
 
     from mtlmon.policy.predicates.environment import Environment
     from mtlmon.relations.algebra import Node, Unary
+    from mtlmon.relations.batch_plans import Part
 
 _HASH_BYTES = 32
 
@@ -165,33 +162,33 @@ class Query:
             plan = plan.of
         self._types = types = Types(known, environment)
         self._plan = plan
-        self._parts = list(nodes(plan))
-        self._wanted = wanted_of(plan, is_looked_at=is_planned)
+        self._reads = sources(plan)
+        self._parts = parts_of(plan, types, is_looked_at=is_planned)
         self.watermark = self._reached = FIRST
         self._states = {name: empty(types.of(of)) for name, of in self._stateful().items()}
 
     def _stateful(self) -> dict[str, Node]:
         """The relations of which records are kept, by a name."""
         kept: dict[str, Node] = {}
-        wanted = self._wanted
-        for number, part in enumerate(self._parts):
-            if isinstance(part, Source):
+        for part in self._parts:
+            number, node = part.number, part.node
+            if isinstance(node, Source):
                 # records behind the watermark
-                kept[f"early {number}"] = part
-            if isinstance(part, OF_LATER):
+                kept[f"early {number}"] = node
+            if isinstance(node, OF_LATER):
                 # records whose end is not known
-                kept[f"open {number}"] = part.of
-            if isinstance(part, Inserts | Deletes):
+                kept[f"open {number}"] = node.of
+            if isinstance(node, Inserts | Deletes):
                 # records that are valid just before the watermark
-                kept[f"before {number}"] = part.of
-            if part not in wanted.records or isinstance(part, Join | Split):
+                kept[f"before {number}"] = node.of
+            if not part.is_looked_at or isinstance(node, Join | Split):
                 continue
-            if not isinstance(part, Source | OF_RECORDS):
+            if not isinstance(node, Source | OF_RECORDS):
                 # records that reach the watermark, from their start on
-                kept[f"whole {number}"] = part
-            elif part in wanted.whole | wanted.results:
+                kept[f"whole {number}"] = node
+            elif part.is_whole or part.is_valid:
                 # records that are valid at the watermark
-                kept[f"valid {number}"] = part
+                kept[f"valid {number}"] = node
         # records that reach the watermark, and those that must not be told before them
         return kept | {"reaching": self._plan, "waiting": self._plan}
 
@@ -257,10 +254,9 @@ class Query:
         """
         if watermark < self.watermark:
             raise MtlmonError(f"watermark {watermark} is below the last one, {self.watermark}")
-        assert not self._stages
         step = self._step(tables, watermark)
         self._keep(step, watermark)
-        return step.results[self._plan]
+        return step.results[self._parts[-1].number]
 
     def widened(self, schemas: Mapping[str, pa.Schema]) -> Query:
         """Return a query that continues this one on tables some of whose columns have a type now.
@@ -361,7 +357,7 @@ class Query:
             not known.
         """
         step = self._step(tables, watermark)
-        _, known, unknown = step.records[self._plan]
+        _, known, unknown = step.records[self._parts[-1].number]
         if step.end == NO_END:
             # once only: those that are open stay so behind the end
             last = unknown if step.start < NO_END else empty(known.schema)
@@ -383,11 +379,11 @@ class Query:
             own, given[stage.name], bounds[stage.name] = stage.step(given, end)
             below.append((stage.query, own))
         # only those that are read by what is above all stages
-        read = [bounds.get(name, NO_END) for name in sources(self._plan)]
+        read = [bounds.get(name, NO_END) for name in self._reads]
         step = Step(self._reached, min([watermark, *read]), now, self._states)
         step.below = below
-        for number, part in enumerate(self._parts):
-            self._evaluate(step, number, part, given)
+        for part in self._parts:
+            self._evaluate(step, part, given)
         return step
 
     def _keep(self, step: Step, watermark: int) -> None:
@@ -412,90 +408,92 @@ class Query:
         """The records that have not been returned, and which of them reach the end of the step."""
         # PERF: with a copy of all records for each of these choices, and for each operator, sums of
         # 2 M rows in 100 groups took 0.28 instead of 0.23 s
-        if self._plan in step.records:
-            _, *new = step.records[self._plan]
-            touching, others = together(*new), empty(new[0].schema)
+        last = self._parts[-1]
+        if last.is_looked_at:
+            _, *new = step.records[last.number]
+            touching, others = together(*new), last.nothing
         else:
-            touching, others = step.joined("reaching", step.results[self._plan])
+            touching, others = step.joined("reaching", step.results[last.number])
         first = together(step.states["waiting"], touching)
         order = order_of(first.starts)
         # the others follow them, and are in order already behind most operators
         found = together(first if order is None else first.taken(order), others)
         reaches = step.reached_by(found)
-        if self._plan not in step.records:
+        if not last.is_looked_at:
             step.states["reaching"] = found.taken(np.flatnonzero(reaches))
         return found, reaches
 
-    def _evaluate(
-        self, step: Step, number: int, part: Node, tables: Mapping[str, pa.Table]
-    ) -> None:
-        schema, wanted = self._types.of(part), self._wanted
-        if part not in wanted.records:
-            step.results[part] = self._between(step, number, part, schema)
+    def _evaluate(self, step: Step, part: Part, tables: Mapping[str, pa.Table]) -> None:
+        number, node = part.number, part.node
+        if not part.is_looked_at:
+            step.results[number] = self._between(step, part)
             return
-        if isinstance(part, Source | OF_RECORDS):
-            if isinstance(part, Source):
-                new = self._read(step, f"early {number}", part, tables)
-                records = NewRecords(new, new, empty(schema))
-            elif isinstance(part, OF_LATER):
-                records = self._close(step, f"open {number}", part)
+        if isinstance(node, Source | OF_RECORDS):
+            if isinstance(node, Source):
+                new = self._read(step, f"early {number}", node, tables)
+                records = NewRecords(new, new, part.nothing)
+            elif isinstance(node, OF_LATER):
+                records = self._close(step, part)
             else:
-                records = self._of_new(step, part, schema)
-            step.records[part] = records
-            if part not in wanted.whole | wanted.results:
+                records = self._of_new(step, part)
+            step.records[number] = records
+            if not part.is_whole and not part.is_valid:
                 return
             held = together(step.states[f"valid {number}"], records.known)
             # what a record touches at the watermark may join it
-            stays = held.ends >= step.end if part in wanted.whole else held.ends > step.end
+            stays = held.ends >= step.end if part.is_whole else held.ends > step.end
             step.states[f"valid {number}"] = held.taken(np.flatnonzero(stays))
             whole = together(held, records.unknown)
-            if moves_starts(part):
-                step.records[part] = records._replace(begun=step.begun(whole))
+            if moves_starts(node):
+                step.records[number] = records._replace(begun=step.begun(whole))
         else:
-            whole = self._made_whole(step, number, part, schema)
-            step.records[part] = step.new(whole)
-        step.whole[part] = whole
-        if part in wanted.results:
-            step.results[part] = step.cut(whole)
+            whole = self._made_whole(step, part)
+            step.records[number] = step.new(whole)
+        step.whole[number] = whole
+        if part.is_valid:
+            step.results[number] = step.cut(whole)
 
-    def _between(self, step: Step, number: int, part: Node, schema: pa.Schema) -> Records:
-        """The result of an operator between the watermarks."""
-        if isinstance(part, Inserts | Deletes):
-            return self._changed(step, f"before {number}", part)
-        of = [step.results[operand] for operand in operands(part)]
+    def _applied(self, part: Part, of: list[Records]) -> Records:
+        """The result of an operator, of whose operands most have no records in most batches."""
+        if not any(map(len, of)):
+            return part.nothing
+        return apply(part.node, of, part.nothing.schema, self._environment)
+
+    def _between(self, step: Step, part: Part) -> Records:
+        """What is valid between the watermarks."""
+        of = [step.results[operand] for operand in part.of]
+        if isinstance(part.node, Inserts | Deletes):
+            is_insert = isinstance(part.node, Inserts)
+            return self._changed(step, f"before {part.number}", of[0], is_insert=is_insert)
         # snapshots are the same in pieces
-        return of[0] if isinstance(part, Split) else apply(part, of, schema, self._environment)
+        return of[0] if isinstance(part.node, Split) else self._applied(part, of)
 
-    def _made_whole(self, step: Step, number: int, part: Node, schema: pa.Schema) -> Records:
-        """The records of an operator that reach the time between the watermarks."""
-        if isinstance(part, Split):
-            return split(step.whole[part.of], part.length, (step.start, step.end), step.now)
-        if isinstance(part, Join):
-            of = [step.whole[operand] for operand in operands(part)]
-            return apply(part, of, schema, self._environment)
-        found = self._between(step, number, part, schema)
-        if not isinstance(part, Semijoin):
-            return step.made_whole(f"whole {number}", found)
+    def _made_whole(self, step: Step, part: Part) -> Records:
+        """The records that reach the time between the watermarks."""
+        node, state = part.node, f"whole {part.number}"
+        if isinstance(node, Split):
+            return split(step.whole[part.of[0]], node.length, (step.start, step.end), step.now)
+        if isinstance(node, Join):
+            return self._applied(part, [step.whole[operand] for operand in part.of])
+        found = self._between(step, part)
+        if not isinstance(node, Semijoin):
+            return step.made_whole(state, found)
         # equal records have partners at the same times
-        present = step.made_whole(f"whole {number}", multiplied("once", found))
-        return while_present(step.whole[part.left], present)
+        present = step.made_whole(state, multiplied("once", found))
+        return while_present(step.whole[part.of[0]], present)
 
-    def _of_new(self, step: Step, part: Node, schema: pa.Schema) -> NewRecords:
+    def _of_new(self, step: Step, part: Part) -> NewRecords:
         """What an operator makes of new records."""
-        of = [step.records[operand] for operand in operands(part)]
-
-        def applied(*sides: Records) -> Records:
-            return apply(part, list(sides), schema, self._environment)
-
-        begun = applied(*(one.begun for one in of))
-        if isinstance(part, OF_STARTS) or not any(one.is_open for one in of):
-            return NewRecords(begun, begun, empty(schema))
+        of = [step.records[operand] for operand in part.of]
+        begun = self._applied(part, [one.begun for one in of])
+        if isinstance(part.node, OF_STARTS) or not any(one.is_open for one in of):
+            return NewRecords(begun, begun, part.nothing)
         known, unknown = zip(*((one.known, one.unknown) for one in of), strict=True)
-        return NewRecords(begun, applied(*known), applied(*unknown))
+        return NewRecords(begun, self._applied(part, [*known]), self._applied(part, [*unknown]))
 
-    def _changed(self, step: Step, state: str, part: Inserts | Deletes) -> Records:
+    def _changed(self, step: Step, state: str, of: Records, *, is_insert: bool) -> Records:
         """The records that begin or have ended from the last watermark on below the next one."""
-        records, before = coalesced(step.results[part.of]), step.states[state]
+        records, before = coalesced(of), step.states[state]
         step.states[state] = records.taken(np.flatnonzero(records.ends == step.end))
         if step.start == step.end:
             step.states[state] = before
@@ -504,7 +502,7 @@ class Query:
         at_start = records.taken(np.flatnonzero(records.starts == step.start))
         at_start = at_times(at_start, at_start.starts)
         before = at_times(before, np.full(len(before), step.start))
-        if isinstance(part, Inserts):
+        if is_insert:
             sides, times = (at_start, before), records.starts
         else:
             sides, times = (before, at_start), records.ends
@@ -536,11 +534,11 @@ class Query:
         step.states[state] = known.taken(np.flatnonzero(is_early))
         return known.kept(~is_early)
 
-    def _close(self, step: Step, state: str, node: ValidUntil | ValidLast) -> NewRecords:
+    def _close(self, step: Step, part: Part) -> NewRecords:
         """The records whose end is known now, and those that are open still."""
-        begun = step.records[node.of].begun
+        begun, state = step.records[part.of[0]].begun, f"open {part.number}"
         of = together(step.states[state], begun)
-        found = apply(node, [of], self._types.of(node), self._environment)
+        found = self._applied(part, [of])
         is_open = found.ends == NO_END
         step.states[state] = of.taken(np.flatnonzero(is_open))
         return NewRecords(begun, found.kept(~is_open), found.kept(is_open))
@@ -577,7 +575,7 @@ class Query:
         self._take_over(QueryState(watermark, states, tuple(reached)))
 
     def _digest(self) -> bytes:
-        schemas = [str(self._types.of(part)) for part in self._parts]
+        schemas = [str(part.nothing.schema) for part in self._parts]
         plans = [self.found.plan, *(stage.query.found.plan for stage in self._stages)]
         return hashlib.sha256(repr((plans, schemas, self._environment)).encode()).digest()
 

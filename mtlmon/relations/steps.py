@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from mtlmon.relations.algebra import Node
     from mtlmon.relations.incremental import Query
 
 __all__ = ["NewRecords", "Step", "empty", "together"]
@@ -39,7 +38,7 @@ class NewRecords(NamedTuple):
     @property
     def is_open(self) -> bool:
         """Whether ends may not be known when records begin."""
-        return self.known is not self.begun
+        return self.known is not self.begun or len(self.unknown) > 0
 
 
 class Step:
@@ -50,11 +49,11 @@ class Step:
         end: the watermark after them.
         now: as for `Query.settle`.
         states: the records that are kept.
-        records: the records of operators that are wanted as records.
+        records: the records of parts of a plan that are looked at, by the numbers of these.
         whole: of some of these, all records that reach the time between the watermarks, from their
             starts on; ends behind it may not be known.
         below: the steps of what is evaluated below some operators.
-        results: the results of other operators between the watermarks.
+        results: of other parts, what is valid between the watermarks.
     """
 
     def __init__(self, start: int, end: int, now: int, states: Mapping[str, Records]) -> None:
@@ -62,9 +61,9 @@ class Step:
         self.end = end
         self.now = now
         self.states = dict(states)
-        self.records: dict[Node, NewRecords] = {}
-        self.whole: dict[Node, Records] = {}
-        self.results: dict[Node, Records] = {}
+        self.records: dict[int, NewRecords] = {}
+        self.whole: dict[int, Records] = {}
+        self.results: dict[int, Records] = {}
         self.below: list[tuple[Query, Step]] = []
 
     def cut(self, records: Records) -> Records:
@@ -113,7 +112,8 @@ class Step:
 def empty(schema: pa.Schema) -> Records:
     """Return no records, of some columns."""
     columns = tuple(pa.array([], data_type) for data_type in schema.types)
-    return Records(schema, columns, np.empty(0, np.int64), np.empty(0, np.int64))
+    times = np.empty(0, np.int64)
+    return Records(schema, columns, times, times, is_coalesced=True)
 
 
 def together(*parts: Records) -> Records:

@@ -118,7 +118,7 @@ def test_revisions(declared: list[Declared], rows: LogRows, limits: LogRows, dat
     # nothing is too late for the first one
     lateness = data.draw(st.sampled_from([20, 0, 2]))
     arrived = ArrivedRows(lateness=lateness, wait=0, equality=False)
-    revisions = Revisions(query)
+    revisions = Revisions(query, data.draw(st.sampled_from([0, 2, 64])))
     known = Folded()
     events = [(INSERT, number) for number in range(len(rows))]
     if rows and lateness == 20:
@@ -199,7 +199,7 @@ def saved(
     of_query, of_revisions = query.snapshot(), revisions.snapshot()
     again = query_of(declared, limits)
     again.restore(*of_query)
-    found = Revisions(again)
+    found = Revisions(again, revisions._spare)
     found.restore(of_revisions)
     return again, found
 
@@ -231,7 +231,7 @@ def test_what_goes_on_is_cut(
     query = StandingQuery(ReadRows(file, name, list(schema.names), {}, NOTHING))
     arrived, revisions, known = (
         ArrivedRows(lateness=lateness, wait=0, equality=False),
-        Revisions(query),
+        Revisions(query, data.draw(st.sampled_from([0, 2, 64]))),
         Folded(),
     )
     admitted: list[tuple[int, int, int]] = []
