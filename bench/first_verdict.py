@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 BDD_WORKLOAD = "bdd"
 # After an event without atoms, its expression is neither a cube nor a clause.
-BDD_FORMULA = "(EVENTUALLY[0,5] p) EQUIV EVENTUALLY[0,6] q"
+BDD_FORMULA = "(EVENTUALLY p) EQUIV EVENTUALLY[0,6] q"
 
 # Settles the first time-point of every workload: an event beyond every bound.
 OPENING = b"@0\n@4000000000\n"

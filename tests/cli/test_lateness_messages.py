@@ -17,7 +17,7 @@ import pytest
 pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
 
 import mtlmon
-from tests.cli.late_runs import HEADER, History, history_of, numbers_in_order, rows_of
+from tests.cli.late_runs import HEADER, PLAIN_HEADER, History, history_of, numbers_in_order, rows_of
 from tests.cli.process import Ended
 from tests.cli.test_lateness_report import listed_messages
 from tests.doors import checking_late_messages as late_messages
@@ -113,7 +113,7 @@ class Runs:
 
     @property
     def header(self) -> str:
-        return HEADER.replace(",op,id", "") if self.is_table else ""
+        return PLAIN_HEADER if self.is_table else ""
 
     def text(self, row: str, line: str) -> str:
         return row if self.is_table else line

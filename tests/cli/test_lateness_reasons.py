@@ -18,7 +18,7 @@ import pytest
 pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
 
 import mtlmon
-from tests.cli.late_runs import HEADER, Row, history_of, rows_of
+from tests.cli.late_runs import HEADER, PLAIN_HEADER, Row, history_of, rows_of
 from tests.cli.process import Ended
 from tests.cli.test_late_runs import PLAIN, TABLES
 
@@ -71,7 +71,7 @@ class Runs:
         saved = ["-o", self.output, "--checkpoint", self.saved, "--resume"]
         ends = {self.source.randrange(1, len(rows) + 1) for _ in range(3)} | {len(rows)}
         for end in sorted(ends):
-            header = HEADER if self.has_ids else HEADER.replace(",op,id", "")
+            header = HEADER if self.has_ids else PLAIN_HEADER
             texts = [row.cells if self.has_ids else row.plain for row in rows[:end]]
             self.log.write_text(header + "".join(texts))
             done, found = self.explained(self.log, *late, *saved)
@@ -112,7 +112,7 @@ class Runs:
         """What explains the violations of the rows in the order of time."""
         history = history_of(rows, lateness, by_key=self.by_key)
         some = history.rows.values()
-        self.ordered.write_text(HEADER.replace(",op,id", "") + "".join(row.plain for row in some))
+        self.ordered.write_text(PLAIN_HEADER + "".join(row.plain for row in some))
         has_ticks = self.kind in ("ticks", "changes")
         time = history.now if has_ticks else history.passed
         last = max((row.ts for row in some), default=-1)

@@ -272,9 +272,9 @@ def test_a_signal_that_comes_twice_at_once() -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_parsing_and_compiling(number: signal.Signals, tmp_path: Path) -> None:
     policy = tmp_path / "policy.mtl"
-    names = " AND ".join(f"(p{number} SINCE[0,{number}] q{number})" for number in range(20_000))
+    names = " AND ".join(f"(p{number} SINCE[0,{number}] q{number})" for number in range(100_000))
     policy.write_text(names)
-    for seconds in 0.1, 0.3, 0.6:
+    for seconds in 0.1, 0.2, 0.4:
         with started(str(policy)) as process:
             wait_for_work(process, seconds)
             process.send_signal(number)

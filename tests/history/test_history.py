@@ -431,7 +431,7 @@ def test_what_is_held_follows_the_lateness_and_not_the_size_of_batches() -> None
     ("formula", "key_count", "events"),
     [
         ("EVENTUALLY[0,300] p", 3, 30_000),
-        ("(EVENTUALLY[0,300] p) EQUIV EVENTUALLY[7,90] p", 1, 3_000),
+        ("(EVENTUALLY[0,300] p) EQUIV EVENTUALLY[7,90] p", 1, 30_000),
     ],
 )
 def test_configurations_that_never_come_back_are_forgotten(
