@@ -189,6 +189,16 @@ class FirstOrder(Evaluator):
 
     def let(self, let: Let, formula: Formula, valuation: Valuation) -> Column:
         """A let is true of some arguments if its formula is true of its parameters."""
+        choices = self.choices(let, formula, valuation)
+        columns = [
+            self.under(let.formula, dict(zip(let.parameters, values, strict=True)))
+            for values in product(*choices)
+        ]
+        at = tuple(some(column.at[i] for column in columns) for i in range(len(self.times)))
+        return Column(at, some(column.beyond for column in columns))
+
+    def choices(self, let: Let, formula: Formula, valuation: Valuation) -> list[Sequence[Scalar]]:
+        """For each parameter of a let, the values that its argument may be."""
         choices: list[Sequence[Scalar]] = []
         for parameter, argument in zip(let.parameters, terms_of(formula), strict=True):
             if argument.operator is terms.WILDCARD:
@@ -197,12 +207,7 @@ class FirstOrder(Evaluator):
                 value = self.value(formula, argument, valuation, None)
                 assert not isinstance(value, _Undecided)
                 choices.append([] if value is None else [value])
-        columns = [
-            self.under(let.formula, dict(zip(let.parameters, values, strict=True)))
-            for values in product(*choices)
-        ]
-        at = tuple(some(column.at[i] for column in columns) for i in range(len(self.times)))
-        return Column(at, some(column.beyond for column in columns))
+        return choices
 
     def recursion(self, name: str, formula: Formula, valuation: Valuation) -> Column:
         """A let that uses itself is a table at each time-point, made of those of earlier ones."""
@@ -217,14 +222,7 @@ class FirstOrder(Evaluator):
                     table[values] = known.under(let.formula, own).at[i]
                 tables.append(table)
             self.tables[name] = tables
-        choices: list[Sequence[Scalar]] = []
-        for parameter, argument in zip(let.parameters, terms_of(formula), strict=True):
-            if argument.operator is terms.WILDCARD:
-                choices.append(self.values_of(parameter))
-            else:
-                value = self.value(formula, argument, valuation, None)
-                assert not isinstance(value, _Undecided)
-                choices.append([] if value is None else [value])
+        choices = self.choices(let, formula, valuation)
         found = self.tables[name]
         at = tuple(
             some(found[i].get(values, False) for values in product(*choices))
