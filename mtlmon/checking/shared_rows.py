@@ -49,6 +49,8 @@ class SharedRows:
         self._offsets = np.empty(0, np.uint64)
         self._is_admitted = np.empty(0, np.uint8)
         self._touched = np.empty(0, np.uint32)
+        # how many rows are admitted
+        self._count = 0
         self._passed: list[Passed] = []
 
     def push(self, batch: EventBatch) -> NDArray[np.int64]:
@@ -64,6 +66,7 @@ class SharedRows:
         self._offsets, self._is_admitted = np.zeros(count, np.uint64), np.zeros(count, np.uint8)
         self._offsets[places], self._is_admitted[places] = placed["offset"], 1
         self._touched = np.unique(placed["trace"])
+        self._count = len(placed)
         return refused
 
     def pass_time(self, time_stamp: int) -> None:
@@ -106,7 +109,7 @@ class SharedRows:
             is_sparse=kind is not None and kind not in shown,
         )
         self.tell_time(history)
-        return int(self._is_admitted.sum()) - taken, kind or 0
+        return self._count - taken, kind or 0
 
     def tell_time(self, history: SharingHistory) -> None:
         """Let a policy hear how far time has passed last."""

@@ -113,6 +113,7 @@ def follow_some(
     """
     cdef size_t count = columns.count
     cdef size_t words = (count + 63) // 64
+    cdef size_t most = min(count, columns.most_held(0, count)) if is_sparse else count
     cdef size_t place, k
     cdef uint32_t number
     cdef uint32_t taken = 0
@@ -135,10 +136,11 @@ def follow_some(
         number_of = <const uint32_t *> memory_of_numbers.buffer.buf
     histories.make_traces(leader.trace_count)
     reserve(<void **> &histories.marked, &histories.marked_room, words, sizeof(uint64_t))
-    if is_sparse and columns.most_held(0, count) < count:
+    if most < count:
         columns.mark_held(0, count, histories.marked)
     else:
         memset(histories.marked, 0xFF, words * sizeof(uint64_t))
+    make_arrival_room(arrivals, most, histories.words)
     histories.session.enter()
     try:
         with nogil:
@@ -149,7 +151,6 @@ def follow_some(
                     if number >= histories.trace_count:
                         with gil:
                             raise IndexError(number)
-                    make_arrival_room(arrivals, <size_t> taken + 1, histories.words)
                     columns.read(
                         place, 1, arrivals.time_stamps + taken,
                         arrivals.letters + taken * histories.words, histories.words

@@ -506,8 +506,7 @@ class FollowingHistory(NamedHistory):
 class SharingHistory(NamedHistory):
     """Judges those events of a `LeadingHistory` that make a difference to its formula."""
 
-    def _new_histories(self) -> Histories:
-        return self._histories_of(is_named=True)
+    _is_named = True
 
     @property
     def fixed_verdict(self) -> int | None:

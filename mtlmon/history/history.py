@@ -108,8 +108,9 @@ class History:
     !10:0 true, 12:0 true
     """
 
-    # whether events that contradict counts are left out
+    # whether events that contradict counts are left out, and whether events come with their names
     _rejects = False
+    _is_named = False
 
     def __init__(
         self,
@@ -153,9 +154,6 @@ class History:
         self._emitted_final: int | None = None
 
     def _new_histories(self) -> Histories:
-        return self._histories_of()
-
-    def _histories_of(self, *, is_named: bool = False) -> Histories:
         session = Session(self.program, self.mode, bdd=self._bdd)
         return Histories(
             session,
@@ -166,7 +164,7 @@ class History:
             spacing=self._spacing,
             can_reopen=looks_ahead(self.program.rows),
             takes_equal=self._equality,
-            is_named=is_named,
+            is_named=self._is_named,
             rejects=self._rejects,
         )
 

@@ -15,6 +15,7 @@ from mtlmon.policy.declarations import (
     STREAM,
     TRIGGER,
 )
+from mtlmon.support.closures import closure
 from mtlmon.syntax.lexer import comment_end
 
 TYPE_CHECKING = False
@@ -108,24 +109,12 @@ def _policies_of(file: PolicyFile, overridden: frozenset[str]) -> Iterator[Writt
             # the file is not one of policies, but a formula in another language
             yield WrittenPolicy(file.text.strip(), (), file.source)
             continue
-        known = _closure(_used(file.text, declaration, names), uses)
+        known = closure(_used(file.text, declaration, names), uses)
         yield WrittenPolicy(
             _tidied(file.text, declaration.start, declaration.end),
             tuple(_definition(file, one, overridden) for one in definitions if one.name in known),
             file.source,
         )
-
-
-def _closure(names: set[str], uses: Mapping[str, set[str]]) -> set[str]:
-    """The names, and all that their definitions use."""
-    found: set[str] = set()
-    waiting = list(names)
-    while waiting:
-        name = waiting.pop()
-        if name not in found:
-            found.add(name)
-            waiting += uses[name]
-    return found
 
 
 def _definition(

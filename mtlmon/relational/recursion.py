@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mtlmon.relational.scopes import Finding
+from mtlmon.support.closures import closure
 from mtlmon.syntax import operators as ops
 from mtlmon.syntax.formula import STRICT
 from mtlmon.syntax.traversal import postorder
@@ -36,7 +37,7 @@ def recursive_lets(lets: Mapping[str, Formula]) -> frozenset[str]:
         lets: the formulas of lets by name.
     """
     uses = {name: _names_in(formula) & lets.keys() for name, formula in lets.items()}
-    return frozenset(name for name in lets if name in _reached(uses, name))
+    return frozenset(name for name in lets if name in closure(uses[name], uses))
 
 
 def mentions(formula: Formula, names: Container[str]) -> bool:
@@ -62,7 +63,7 @@ def recursion_findings(
         recursive: those that are recursive.
     """
     uses = {one: _names_in(lets[one]) & lets.keys() for one in lets}
-    circle = {one for one in recursive if name in _reached(uses, one)}
+    circle = {one for one in recursive if name in closure(uses[one], uses)}
     seen: set[tuple[str, bool]] = set()
     # a subformula, whether it is asked about earlier time-points, what looks ahead around it, and
     # the part of the let's own formula that it belongs to
@@ -107,15 +108,3 @@ def _is_named(node: Formula) -> bool:
 
 def _names_in(formula: Formula) -> set[str]:
     return {node.name for node in postorder(formula) if _is_named(node) and node.name is not None}
-
-
-def _reached(uses: Mapping[str, Collection[str]], name: str) -> set[str]:
-    """The lets that one uses, also by way of others."""
-    found: set[str] = set()
-    waiting = list(uses[name])
-    while waiting:
-        one = waiting.pop()
-        if one not in found:
-            found.add(one)
-            waiting += uses[one]
-    return found

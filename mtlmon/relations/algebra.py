@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from mtlmon.policy.predicates.own_aggregates import OwnAggregate
     from mtlmon.policy.predicates.predicate import Predicate
@@ -352,19 +352,10 @@ Binary: TypeAlias = Join | Semijoin | Union | UnionMax | Minus | MinusAll | Inte
 Node: TypeAlias = Source | Unary | Binary
 
 
-OF_RECORDS = (
-    Where
-    | Select
-    | ValidFor
-    | ValidUntilNext
-    | ValidTo
-    | ValidUntil
-    | ValidLast
-    | Every
-    | Shift
-    | Timed
-    | Union
-)
+OF_STARTS = ValidFor | ValidUntilNext | ValidTo | ValidUntil | ValidLast
+"""What looks at the starts of records, and not at their ends."""
+
+OF_RECORDS = Where | Select | OF_STARTS | Every | Shift | Timed | Union
 """What is defined for each record, or by the starts of others, and not by snapshots."""
 
 
@@ -394,6 +385,21 @@ def with_operands(node: Node, of: Sequence[Node]) -> Node:
     else:
         found = replace(changed, left=of[0], right=of[1])
     return found
+
+
+def rebuilt(plan: Node, change: Callable[[Node, Node], Node]) -> Node:
+    """Return a plan whose parts have been changed, from the tables on.
+
+    Args:
+        plan: the plan.
+        change: returns what a part becomes; it gets the part, and the part with what its operands
+            have become.
+    """
+    found: dict[Node, Node] = {}
+    for part in nodes(plan):
+        changed = with_operands(part, [found[operand] for operand in operands(part)])
+        found[part] = change(part, changed)
+    return found[plan]
 
 
 def sources(node: Node) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from mtlmon.errors import MtlmonError
 from mtlmon.relations.algebra import (
     OF_RECORDS,
+    OF_STARTS,
     Coalesce,
     Every,
     Join,
@@ -18,14 +19,11 @@ from mtlmon.relations.algebra import (
     Source,
     Split,
     Timed,
-    ValidFor,
     ValidLast,
-    ValidTo,
     ValidUntil,
-    ValidUntilNext,
     nodes,
     operands,
-    with_operands,
+    rebuilt,
 )
 from mtlmon.relations.plan_texts import plan_line
 from mtlmon.relations.steps import empty
@@ -40,7 +38,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "OF_LATER",
-    "OF_STARTS",
     "Part",
     "first_waiting",
     "moves_starts",
@@ -50,9 +47,7 @@ __all__ = [
     "with_splits",
 ]
 
-# Operators that look at the starts of records, and not at their ends.
-OF_STARTS = ValidFor | ValidUntilNext | ValidTo | ValidUntil | ValidLast
-# Those of them for which ends follow from other records.
+# Operators that look at starts for which ends follow from other records.
 OF_LATER = ValidUntil | ValidLast
 # Operators whose snapshots depend on the times of records.
 _OF_TIMES = OF_STARTS | Every | Shift | Timed
@@ -77,11 +72,7 @@ def first_waiting(plan: Node) -> Unary | None:
 
 def replaced(plan: Node, old: Node, new: Node) -> Node:
     """Return a plan with another operator in the place of one."""
-    found: dict[Node, Node] = {}
-    for part in nodes(plan):
-        changed = with_operands(part, [found[operand] for operand in operands(part)])
-        found[part] = new if part == old else changed
-    return found[plan]
+    return rebuilt(plan, lambda part, changed: new if part == old else changed)
 
 
 class Part(NamedTuple):
@@ -168,13 +159,13 @@ def moves_starts(node: Node) -> bool:
 
 def with_splits(plan: Node) -> Node:
     """Return a plan in which what is coalesced is cut afterwards."""
-    found: dict[Node, Node] = {}
-    for part in nodes(plan):
-        changed = with_operands(part, [found[operand] for operand in operands(part)])
+
+    def cut(_: Node, changed: Node) -> Node:
         if isinstance(changed, Coalesce) and changed.longest is not None:
-            changed = Split(Coalesce(changed.of), changed.longest)
-        found[part] = changed
-    return found[plan]
+            return Split(Coalesce(changed.of), changed.longest)
+        return changed
+
+    return rebuilt(plan, cut)
 
 
 def refused_in_batches(node: Node) -> MtlmonError:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow as pa
 
 from mtlmon.relations.algebra import (
+    OF_STARTS,
     Deletes,
     DistinctOn,
     Every,
@@ -43,7 +44,7 @@ __all__ = [
     "said_records",
 ]
 
-_VALID = ValidFor | ValidUntilNext | ValidTo | ValidUntil | ValidLast | Every | Shift
+_VALID = OF_STARTS | Every | Shift
 _TIMES_BYTES = 16
 _NUMBER_BYTES = 8
 

@@ -28,6 +28,7 @@ from mtlmon.policy.predicates.environment import NOTHING
 from mtlmon.policy.predicates.numbers import to_floats
 from mtlmon.relations.algebra import (
     OF_RECORDS,
+    OF_STARTS,
     Deletes,
     Inserts,
     Join,
@@ -39,7 +40,6 @@ from mtlmon.relations.algebra import (
 )
 from mtlmon.relations.batch_plans import (
     OF_LATER,
-    OF_STARTS,
     first_waiting,
     moves_starts,
     parts_of,

@@ -38,8 +38,8 @@ from mtlmon.relations.algebra import (
     ValidUntil,
     ValidUntilNext,
     Where,
-    nodes,
     operands,
+    rebuilt,
     with_operands,
 )
 from mtlmon.relations.conditions import conjunction, conjuncts, is_total, renamed, without_true
@@ -241,12 +241,7 @@ def optimized(node: Node, types: Types, used: Counter[str] | None = None) -> Nod
         types: the columns of relations.
         used: counts how often rules are applied, by their names.
     """
-    found: dict[Node, Node] = {}
-    for part in nodes(node):
-        found[part] = _rewritten(
-            with_operands(part, [found[operand] for operand in operands(part)]), types, used
-        )
-    return found[node]
+    return rebuilt(node, lambda _, changed: _rewritten(changed, types, used))
 
 
 def _rewritten(node: Node, types: Types, used: Counter[str] | None) -> Node:
