@@ -90,6 +90,7 @@ class LatestRecords:
         self._final: int | None = None
         # which columns these are
         self._names: tuple[str, ...] = ()
+        self._says_arrival = False
 
     # ---- lines -----------------------------------------------------------------------------
 
@@ -138,6 +139,7 @@ class LatestRecords:
         cells = _CELL.findall(line)
         if self._header is None:
             self._header = {_unquoted(cell): cell for cell in cells}
+            self._names = self._names_among(list(self._header))
         elif len(cells) != len(self._header):
             raise self._error(f"{len(cells)} cells, but the header has {len(self._header)}")
         else:
@@ -161,18 +163,23 @@ class LatestRecords:
 
     # ---- records ---------------------------------------------------------------------------
 
-    def _revise(self, row: Mapping[str, Cell]) -> None:
-        missing = [name for name in (*_TIMES, *_CHANGES) if name not in row]
+    def _names_among(self, columns: Sequence[str]) -> tuple[str, ...]:
+        """The names of the record's own columns."""
+        missing = [name for name in (*_TIMES, *_CHANGES) if name not in columns]
         if missing:
             raise self._error(
                 f"a revision of a record has a column {missing[0]}: mtlmon query --lateness writes "
                 "such revisions"
             )
-        columns = list(row)
         # a relation may have a column of that name, which is before those of the revision
-        says_arrival = _ARRIVAL in columns[columns.index("op") :]
+        self._says_arrival = _ARRIVAL in columns[columns.index("op") :]
+        added = (*_TIMES, *_CHANGES, *((_ARRIVAL,) if self._says_arrival else ()))
+        return tuple(name for name in columns if name not in added)
+
+    def _revise(self, row: Mapping[str, Cell]) -> None:
+        names = self._names_among(list(row))
         if self._as_of is not None:
-            if not says_arrival:
+            if not self._says_arrival:
                 raise self._error(f"this revision does not say when it was told: {HOW_TO_SAY}")
             arrival = self._time(row, _ARRIVAL)
             if arrival is None or arrival > self._as_of:
@@ -186,8 +193,6 @@ class LatestRecords:
         )
         assert start is not None
         self._final = final
-        added = (*_TIMES, *_CHANGES, *((_ARRIVAL,) if says_arrival else ()))
-        names = tuple(name for name in columns if name not in added)
         if self.event_count and names != self._names:
             raise self._error("this revision has other columns than those before")
         self._names = names
