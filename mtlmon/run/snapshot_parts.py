@@ -67,8 +67,11 @@ def split_parts(snapshot: bytes, kind: bytes, least: int) -> list[bytes]:
     return parts
 
 
-def require_same(settings: Iterable[tuple[str, object]], kept: Iterable[object]) -> None:
+def require_same(settings: Iterable[tuple[str, object]], kept: object) -> None:
     """Raise SnapshotError if settings, each with words for that, are not those of a snapshot."""
-    for (what, value), before in zip(settings, kept, strict=True):
+    wanted = list(settings)
+    if not isinstance(kept, list) or len(kept) != len(wanted):
+        raise damaged()
+    for (what, value), before in zip(wanted, kept, strict=True):
         if value != before:
             raise SnapshotError(f"it was made {what}")
