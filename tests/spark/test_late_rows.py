@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -69,6 +69,7 @@ def changelog(
         order_within="number",
         delay=DELAY,
         lateness=LATENESS,
+        arrival=True,
         buckets=buckets,
     )
     batches = files()
@@ -106,13 +107,28 @@ def test_the_latest_verdicts_are_those_of_the_rows_in_order(
     latest = latest_verdicts(written).cache()
     assert latest.columns == [
         *("policy", "key", "time", "offset", "verdict"),
-        *("reference_time", "reference_offset", "revision", "is_final"),
+        *("reference_time", "reference_offset", "revision", "arrival", "is_final"),
     ]
     resolved = resolve_verdicts(latest, key="key").collect()
     for name, formula in FORMULAS.items():
         found = {tuple(row)[1:5] for row in resolved if row.policy == name}
         assert found == truth.values(formula)
     assert len(resolved) == latest.count()
+
+    # what was known when the log had come to a time depends on rows up to there
+    clocks = [0, *accumulate((max(row.time for row in rows) for rows in files()), max)]
+    assert {row["arrival"] for row in rows} == {*clocks[1:]}
+    for count, clock in enumerate(clocks):
+        for as_of in {clock, max([clock, *(one - 1 for one in clocks[count + 1 : count + 2])])}:
+            later = [
+                row for rows in files()[count : count + 1] for row in rows if row.time <= clock
+            ]
+            known = history_of([*files()[:count], later], DELAY, LATENESS, is_quiet=True)
+            then = resolve_verdicts(latest_verdicts(written, as_of=as_of), key="key").collect()
+            for name, formula in FORMULAS.items():
+                assert {tuple(row)[1:5] for row in then if row.policy == name} == (
+                    known.values(formula)
+                )
 
     operations: dict[str, int] = defaultdict(int)
     state: dict[tuple[Any, ...], dict[str, Any]] = {}
@@ -154,6 +170,8 @@ def test_what_cannot_be_corrected_is_refused(spark: SparkSession) -> None:
 
         build()
         build(lateness=5)
+        with pytest.raises(MtlmonError, match="arrival says when changes were told"):
+            build(lateness=None, arrival=True)
         with pytest.raises(MtlmonError, match="the delay is 5 and the lateness 4"):
             build(lateness=4)
         with pytest.raises(MtlmonError, match="the lateness is -1, which is negative"):
@@ -177,3 +195,8 @@ def test_what_cannot_be_corrected_is_refused(spark: SparkSession) -> None:
             build(time="at", key="op", delay=None)
     with pytest.raises(MtlmonError, match="'time' is missing"):
         latest_verdicts(spark.sql("SELECT 1 AS policy, 2 AS offset"))
+    text = "SELECT '' AS policy, 1 AS time, 2 AS offset, 'insert' AS op, 1 AS revision, 2 AS final"
+    with pytest.raises(MtlmonError, match="as_of needs the column arrival"):
+        latest_verdicts(spark.sql(text), as_of=3)
+    with pytest.raises(MtlmonError, match=r"as_of is a time-stamp, a number, not '3'"):
+        latest_verdicts(spark.sql(text), as_of="3")  # type: ignore[arg-type]

@@ -303,7 +303,7 @@ def test_late_rows_correct_policies_of_both_kinds(
     skewed = Statistics({}, {("publish", 0): frozenset({"u0"})})
 
     def resume(slices: int, **changed: Any) -> None:
-        arguments = {"delay": DELAY, "lateness": LATENESS, "buckets": 2, **changed}
+        arguments = {"delay": DELAY, "lateness": LATENESS, "arrival": True, "buckets": 2, **changed}
         frame = monitor_stream(
             rows_of(spark, source),
             text,
@@ -325,10 +325,16 @@ def test_late_rows_correct_policies_of_both_kinds(
     written = spark.read.parquet(str(tmp_path / "verdicts"))
     horizon = 60 - DELAY
     rows = [row for batch in batches for row in batch if row["ts"] < horizon]
-    latest = latest_verdicts(written).drop("revision", "is_final")
-    found = [row.asDict() for row in latest.collect()]
-    expected = truth([row for row in rows if row not in refused], horizon - 1, text)
-    assert counted(found) == expected
+    rows = [row for row in rows if row not in refused]
+    # what is told next depends on rows up to there
+    then = max(row["ts"] for row in second) - DELAY
+    for as_of, end in ((latest, latest - DELAY), (59, then), (60, horizon)):
+        known = latest_verdicts(written, as_of=as_of).drop("revision", "is_final", "arrival")
+        found = [row.asDict() for row in known.collect()]
+        assert counted(found) == truth([row for row in rows if row["ts"] < end], end - 1, text)
+    assert not latest_verdicts(written, as_of=latest - 1).count()
+    known = latest_verdicts(written).drop("revision", "is_final", "arrival")
+    assert counted([row.asDict() for row in known.collect()]) == truth(rows, horizon - 1, text)
     said = [row.asDict() for row in written.collect()]
     assert {row["op"] for row in said} >= {"insert", "delete", None}
     emitted = {(row["policy"], row["final"]) for row in said if row["op"] is None}

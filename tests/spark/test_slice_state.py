@@ -312,10 +312,12 @@ def test_results_are_unpacked() -> None:
     assert found
     records = pa.array([packed_rows(late), *map(packed_rows, found)], pa.binary())
     batch = pa.RecordBatch.from_arrays(
-        [pa.array([0] * len(records), pa.int32()), records], [SLICE, "mtlmon_records"]
+        [pa.array([0] * len(records), pa.int32()), records, pa.array([8] * len(records))],
+        [SLICE, "mtlmon_records", "mtlmon_arrived"],
     )
-    unpacked = pa.Table.from_batches(
-        list(Unpack(result_schema(SlicePlan(source).schema))(iter([batch])))
-    )
+    schema = result_schema(SlicePlan(source).schema, changes=["op", "arrival"])
+    unpacked = pa.Table.from_batches(list(Unpack(schema, has_arrival=True)(iter([batch]))))
+    assert set(unpacked.column("arrival").to_pylist()) == {8}
+    assert set(unpacked.column("op").to_pylist()) == {None}
     assert unpacked.column(LATE).to_pylist()[0] == 1
     assert unpacked.column(TIME).to_pylist()[0] == 3

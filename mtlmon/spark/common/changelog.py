@@ -21,31 +21,37 @@ REVISION = "revision"
 FINAL = "final"
 """The column with the time below which no row of a later batch is about the policy."""
 
+ARRIVAL = "arrival"
+"""The column with how far the log had come when the change was told, if that is wanted."""
+
 IS_FINAL = "is_final"
 """The column of the latest verdicts that says whether a verdict cannot change any more."""
 
 COLUMNS = (OPERATION, REVISION, FINAL)
-"""The columns of a changelog, beside those of verdicts."""
+"""The columns of a changelog, beside those of verdicts: the first is a text, others are numbers."""
 
 OPERATIONS = ("insert", "update", "delete")
 """What can happen to a verdict, in the order of the numbers in `mtlmon.history.changes`."""
 
 
-def latest_verdicts(changelog: DataFrame) -> DataFrame:
+def latest_verdicts(changelog: DataFrame, *, as_of: int | None = None) -> DataFrame:
     """Return the latest verdict of each time-point of a changelog.
 
     Args:
         changelog: what a stream has written so far, with the columns of `monitor_stream` with a
             `lateness`, in this order; not streaming.
+        as_of: take in only the rows that were written when the log had come to this time-stamp, or
+            before: what was known then. The changelog is one of `arrival=True`.
 
     Returns:
         The newest revision of each time-point that has a verdict, with the columns of verdicts,
-        `revision`, and `is_final`, which says whether the verdict cannot change any more.
+        `revision`, `arrival` if the changelog has it, and `is_final`, which says whether the
+        verdict cannot change any more; with `as_of`, whether that was known then.
         Equivalences stay: `resolve_verdicts` resolves them. For policies with variables, these are
         all valuations that violate them or match.
 
     Raises:
-        MtlmonError: a column is missing.
+        MtlmonError: a column is missing; `as_of` is no time-stamp.
     """
     from pyspark.sql import functions as F
 
@@ -56,6 +62,15 @@ def latest_verdicts(changelog: DataFrame) -> DataFrame:
             f"a changelog has the columns of monitor_stream with a lateness, and {missing[0]!r} is "
             "missing"
         )
+    if as_of is not None:
+        if isinstance(as_of, bool) or not isinstance(as_of, int):
+            raise MtlmonError(f"as_of is a time-stamp, a number, not {as_of!r}")
+        if names[names.index(FINAL) + 1 :][:1] != [ARRIVAL]:
+            raise MtlmonError(
+                f"the changelog does not say when it was written: as_of needs the column {ARRIVAL} "
+                "of monitor_stream(..., arrival=True), behind the others"
+            )
+        changelog = changelog.where(column_named(ARRIVAL) <= as_of)
     check_collations(list(changelog.schema))
     point = names[names.index(POLICY) : names.index("offset") + 1]
     # the values of variables are part of the name of what violates a policy

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from mtlmon.spark.streaming.event_clock import EventClock
 
 __all__ = [
+    "ARRIVED",
     "EVENTS",
     "LATEST",
     "OF_RELATIONS",
@@ -69,7 +70,10 @@ LATEST = "mtlmon_latest"
 RECORDS = "mtlmon_records"
 """The column with results: rows as a file of Arrow, without columns in which they are null."""
 
-RESULTS = StructType([StructField(RECORDS, BinaryType())])
+ARRIVED = "mtlmon_arrived"
+"""The column with the latest time-stamp of all rows of earlier batches; null if there are none."""
+
+RESULTS = StructType([StructField(RECORDS, BinaryType()), StructField(ARRIVED, LongType())])
 """The columns of results."""
 
 
@@ -180,16 +184,19 @@ class Unpack:
 
     Args:
         schema: the columns of the rows, which are null where results lack them.
+        has_arrival: whether the last column says when results were told.
     """
 
-    def __init__(self, schema: pa.Schema) -> None:
+    def __init__(self, schema: pa.Schema, *, has_arrival: bool = False) -> None:
         self._schema = schema.serialize().to_pybytes()
+        self._has_arrival = has_arrival
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a partition."""
         schema = pa.ipc.read_schema(pa.py_buffer(self._schema))
         for batch in batches:
-            for packed in batch.column(RECORDS).to_pylist():
+            results = (batch.column(name).to_pylist() for name in (RECORDS, ARRIVED))
+            for packed, arrived in zip(*results, strict=True):
                 for part in unpacked_rows(packed).to_batches():
                     columns = [
                         part.column(field.name)
@@ -197,4 +204,7 @@ class Unpack:
                         else pa.nulls(part.num_rows, field.type)
                         for field in schema
                     ]
+                    if self._has_arrival:
+                        told = pa.scalar(arrived, pa.int64())
+                        columns[-1] = pa.repeat(told, part.num_rows)
                     yield pa.RecordBatch.from_arrays(columns, schema=schema)

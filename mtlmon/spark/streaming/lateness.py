@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mtlmon.spark.common.policies import Policies
     from mtlmon.spark.streaming.event_clock import EventClock
 
-__all__ = ["WATERMARK", "Admission", "lateness_beyond", "refuse_corrections"]
+__all__ = ["WATERMARK", "Admission", "lateness_beyond", "refuse_corrections", "waits_of"]
 
 WATERMARK = "spark.watermarkDelayMs"
 """The metadata of a column that has a watermark: its delay in milliseconds."""
@@ -55,6 +55,18 @@ class Admission(NamedTuple):
         return [None if one is None or one >= admits_from else admits_from - one for one in delays]
 
 
+def waits_of(df: DataFrame, delay: int | str | None, clock: EventClock, unit: str | None) -> int:
+    """Return how far the watermark is behind the latest time, in milliseconds.
+
+    Args:
+        df: the rows, whose column of times has a watermark if there is no delay.
+        delay: as for `monitor_stream`; likewise `clock` and `unit` as for `lateness_beyond`.
+    """
+    if delay is not None:
+        return clock.delay(delay, unit)
+    return int(next(one.metadata[WATERMARK] for one in df.schema if WATERMARK in one.metadata))
+
+
 def lateness_beyond(
     df: DataFrame,
     lateness: int | str,
@@ -79,14 +91,11 @@ def lateness_beyond(
             the delay.
     """
     longest = clock.delay(lateness, unit, "lateness")
-    if delay is None:
-        marked = (one.metadata for one in df.schema if WATERMARK in one.metadata)
-        waits = int(next(marked)[WATERMARK])
-        what = f"the watermark has a delay of {waits} milliseconds"
-    else:
-        waits = clock.delay(delay, unit)
-        what = f"the delay is {delay}"
+    waits = waits_of(df, delay, clock, unit)
     if longest < waits:
+        what = f"the delay is {delay}"
+        if delay is None:
+            what = f"the watermark has a delay of {waits} milliseconds"
         raise MtlmonError(
             f"{what} and the lateness {lateness}, but rows cannot wait for longer than they may be "
             "late: the lateness is at least the delay"

@@ -10,6 +10,7 @@ from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 
 from mtlmon.errors import MtlmonError
 from mtlmon.spark.streaming.exchange import (
+    ARRIVED,
     EVENTS,
     LATEST,
     OF_RELATIONS,
@@ -65,6 +66,8 @@ def hosted(
     clock: EventClock,
     delay: int | None,
     others: DataFrame | None = None,
+    *,
+    behind: int = 0,
 ) -> DataFrame:
     """Return the results of the groups of rows.
 
@@ -75,6 +78,7 @@ def hosted(
         clock: the clock of the query.
         delay: that of the watermark in milliseconds; None if the rows have a watermark.
         others: other packed rows, without a time; None if there are none.
+        behind: how far the watermark is behind the latest time, in milliseconds.
     """
     packed = rows.mapInArrow(pack, pack.schema)
     if delay is not None:
@@ -84,7 +88,7 @@ def hosted(
     if others is not None:
         sent = sent.union(others)
     return sent.groupBy(pack.schema.names[0]).transformWithState(
-        statefulProcessor=NodeProcessor(host, clock),
+        statefulProcessor=NodeProcessor(host, clock, behind),
         outputStructType=RESULTS,
         outputMode="Append",
         timeMode="EventTime",
@@ -100,11 +104,13 @@ class NodeProcessor(StatefulProcessor):
     Args:
         host: what nodes are visited by.
         clock: the clock of the query.
+        behind: how far the watermark is behind the latest time, in milliseconds.
     """
 
-    def __init__(self, host: Host, clock: EventClock) -> None:
+    def __init__(self, host: Host, clock: EventClock, behind: int = 0) -> None:
         self._host = host
         self._clock = clock
+        self._behind = behind
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         name = self._host.state_name
@@ -162,8 +168,9 @@ class NodeProcessor(StatefulProcessor):
             journal.hold(visit.node, after)
         wakeup = None if after is None else after.wakeup
         self._set_timer(self._timer(journal.wakeup), self._timer(wakeup), expired)
+        arrived = self._clock.horizon(watermark + self._behind) if watermark > 0 else None
         for content in host.results(sent, visit):
-            yield Row(**{RECORDS: content})
+            yield Row(**{RECORDS: content, ARRIVED: arrived})
 
     def _store(self, head: Head | None, visit: Visit[Any]) -> Head | None:
         """Store what a visit leaves; return the head of the journal."""

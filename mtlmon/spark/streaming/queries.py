@@ -11,6 +11,7 @@ from mtlmon.checking.partitions import partitions_of
 from mtlmon.errors import MtlmonError, TableError
 from mtlmon.spark.batch.frames import plain_rows, refuse_options
 from mtlmon.spark.batch.given_rows import GivenRows, has_both_kinds
+from mtlmon.spark.common.changelog import ARRIVAL
 from mtlmon.spark.common.changelog import COLUMNS as CHANGES
 from mtlmon.spark.common.events import check_schema, key_names, sources_of
 from mtlmon.spark.common.facts import with_facts
@@ -24,7 +25,12 @@ from mtlmon.spark.streaming.bucket_records import BucketRecords
 from mtlmon.spark.streaming.event_clock import EventClock
 from mtlmon.spark.streaming.event_records import EventRecords, order_type_trouble
 from mtlmon.spark.streaming.exchange import Unpack
-from mtlmon.spark.streaming.lateness import WATERMARK, lateness_beyond, refuse_corrections
+from mtlmon.spark.streaming.lateness import (
+    WATERMARK,
+    lateness_beyond,
+    refuse_corrections,
+    waits_of,
+)
 from mtlmon.spark.streaming.packing import PackRows, key_types
 from mtlmon.spark.streaming.row_relations import RowsToCome, emitted_buckets
 from mtlmon.spark.streaming.settings import stream_settings
@@ -56,6 +62,7 @@ def monitor_stream(
     *,
     delay: int | str | None = None,
     lateness: int | str | None = None,
+    arrival: bool = False,
     time: str | None = None,
     key: str | Sequence[str] | None = None,
     atoms: Mapping[str, str] | None = None,
@@ -83,8 +90,8 @@ def monitor_stream(
 
     The states of monitors and the waiting events are in Spark's state store, so that a query that
     is restarted from its checkpoint continues where it stopped. It must be the same query, with the
-    same arguments except for `on_error`, `counts` and, without `lateness`, `delay`; otherwise it
-    fails at its first batch with rows.
+    same arguments except for `on_error`, `counts`, `arrival` and, without `lateness`, `delay`;
+    otherwise it fails at its first batch with rows.
 
     Args:
         df: a streaming data frame.
@@ -97,6 +104,8 @@ def monitor_stream(
             later are returned as late rows. None means no more than `delay`, and no corrections.
             Policies with messages or values of later rows do not support it, nor does
             `on_error="skip"` with policies that have windows, streams or ticks.
+        arrival: with `lateness`, return how far the log had come when a change was told, for
+            `latest_verdicts(changelog, as_of=T)`.
         time: as for `monitor`.
         key: as for `monitor`.
         atoms: as for `monitor`.
@@ -136,7 +145,8 @@ def monitor_stream(
         the batch in the query, which is larger in later rows about a time-point. `final` is a
         time-stamp: no row of a later batch is about the policy and a time below it; null as long as
         there is none. Whenever it moves, there is a row with the policy, `revision` and `final`
-        alone.
+        alone. With `arrival`, a column of that name is the last one: the latest time of all rows in
+        earlier batches, which rows of the batch and verdicts are measured by.
 
         For policies with variables, it has the columns that `monitor` returns, and `late`. All rows
         of a time-stamp are one time-point, which is monitored when the watermark has passed it. A
@@ -159,6 +169,11 @@ def monitor_stream(
         raise MtlmonError("slices and statistics are for policies with variables: leave them out")
     if file is None and checkpoint is not None:
         raise MtlmonError("checkpoint is for policies with variables: leave it out")
+    if arrival and lateness is None:
+        raise MtlmonError(
+            "arrival says when changes were told: let late rows change what was told, with lateness"
+        )
+    changes = () if lateness is None else (*CHANGES, ARRIVAL) if arrival else CHANGES
     _check_spark(df)
     from mtlmon.spark.streaming.processor import hosted
 
@@ -188,6 +203,7 @@ def monitor_stream(
             slices=slices,
             statistics=statistics,
             checkpoint=checkpoint,
+            changes=changes,
         )
 
     if file is not None:
@@ -231,6 +247,8 @@ def monitor_stream(
     if lateness is not None:
         refuse_corrections(policies, on_error)
         beyond = lateness_beyond(df, lateness, delay, clock, unit)
+    waits = waits_of(df, delay, clock, unit)
+    marked = None if delay is None else waits
     source = source._replace(reporter=reporter_of(df.sparkSession, counts, is_stream=True))
     fields = [df.schema[name] for name in keys]
     parts = []
@@ -240,15 +258,14 @@ def monitor_stream(
         settings = stream_settings(own, orders, schema, own_count, beyond)
         events = EventRecords(source.policies.atoms, len(orders), read)
         records = BucketRecords(events, key_types(own.keys, schema), settings)
-        has_messages, has_changes = own.has_messages, beyond is not None
         own_fields = [df.schema[name] for name in own.keys]
-        shown = stream_schema(own_fields, has_messages=has_messages, has_changes=has_changes)
+        shown = stream_schema(own_fields, has_messages=own.has_messages, changes=changes)
         host = BucketHost(own.policies, records, own.keys, None if read is None else own, beyond)
-        waits = None if delay is None else clock.delay(delay, unit)
-        emitted = emitted_buckets(df, own, settings, clock, waits, own_count, beyond)
+        emitted = emitted_buckets(df, own, settings, clock, marked, own_count, beyond)
         pack = PackRows(own, records, clock, own_count)
-        found = hosted(rows, pack, host, clock, waits, emitted)
-        found = found.mapInArrow(Unpack(row_types(shown, records, own.keys)), shown)
+        found = hosted(rows, pack, host, clock, marked, emitted, behind=waits)
+        unpack = Unpack(row_types(shown, records, own.keys), has_arrival=arrival)
+        found = found.mapInArrow(unpack, shown)
         parts.append(found if len(partitions.columns) == 1 else with_keys(found, own.keys, fields))
     verdicts = reduce(lambda one, other: one.union(other), parts)
     if prepared is not None:
@@ -258,7 +275,7 @@ def monitor_stream(
             valuations(prepared, None),
             keys=prepared[0].source.keys,
             has_messages=source.has_messages,
-            last=(LATE_ATOMS, *(() if beyond is None else CHANGES)),
+            last=(LATE_ATOMS, *changes),
         )
     return with_facts(verdicts, policies.file)
 

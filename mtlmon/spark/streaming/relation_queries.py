@@ -16,14 +16,14 @@ from mtlmon.spark.batch.relations import (
     slice_count,
 )
 from mtlmon.spark.common.atom_rows import ATOM, TIME, spark_schema
-from mtlmon.spark.common.changelog import COLUMNS as CHANGES
+from mtlmon.spark.common.changelog import ARRIVAL
 from mtlmon.spark.common.slice_columns import owner, slices_of_rows
 from mtlmon.spark.common.slice_monitors import SLICE, SlicePlan, SliceSource
 from mtlmon.spark.common.verdicts import LATE_ATOMS
 from mtlmon.spark.streaming import slice_checkpoints
 from mtlmon.spark.streaming.event_clock import EventClock
 from mtlmon.spark.streaming.exchange import Unpack
-from mtlmon.spark.streaming.lateness import lateness_beyond
+from mtlmon.spark.streaming.lateness import lateness_beyond, waits_of
 from mtlmon.spark.streaming.processor import hosted
 from mtlmon.spark.streaming.queries import check_watermark, unit_of
 from mtlmon.spark.streaming.slice_host import SliceHost
@@ -33,6 +33,8 @@ from mtlmon.spark.streaming.slice_rows import FIRST, LATE, PackSlices, result_sc
 from mtlmon.syntax.printer import written_name
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame
 
@@ -54,6 +56,7 @@ def monitor_relation_stream(
     slices: int | None,
     statistics: Statistics | None,
     checkpoint: str | os.PathLike[str] | None,
+    changes: Sequence[str],
 ) -> DataFrame:
     """Monitor policies with variables.
 
@@ -67,6 +70,7 @@ def monitor_relation_stream(
         rows: the rows.
         delay: it, the lateness, slices, statistics and the checkpoint are as for `monitor_stream`.
         reporter: sends counts of rows to the driver; None if they are not needed.
+        changes: the columns of changes; none without a lateness.
     """
     from pyspark.sql import functions as F
 
@@ -105,11 +109,12 @@ def monitor_relation_stream(
         visited = before.visited
     copies = _copies(given, slicing, columns, visited)
     host = SliceHost(sliced, settings, moved, is_known=checkpoint is not None)
-    waits = None if delay is None else clock.delay(delay, unit)
-    results = hosted(copies, PackSlices(clock), host, clock, waits)
-    has_changes = beyond is not None
-    schema = result_schema(planned.schema, has_changes=has_changes)
-    found = results.mapInArrow(Unpack(schema), spark_schema(schema))
+    waits = waits_of(df, delay, clock, unit)
+    results = hosted(
+        copies, PackSlices(clock), host, clock, None if delay is None else waits, behind=waits
+    )
+    schema = result_schema(planned.schema, changes=changes)
+    found = results.mapInArrow(Unpack(schema, has_arrival=ARRIVAL in changes), spark_schema(schema))
     # a late row is told once for an atom, however many policies read it differently
     written = [written_name(name) for name in columns.names]
     others = [number for number, name in enumerate(written) if name in written[:number]]
@@ -118,9 +123,7 @@ def monitor_relation_stream(
     # late rows, and what says how far verdicts are final, are of no slice
     is_wanted = F.col(TIME).isNull() | F.col(LATE).isNotNull()
     own = found.where(is_wanted | (F.col(SLICE) == owner(slicing, kinds)))
-    more = {LATE_ATOMS: _late_atoms(columns)}
-    if has_changes:
-        more |= {name: F.col(name) for name in CHANGES}
+    more = {LATE_ATOMS: _late_atoms(columns)} | {name: F.col(name) for name in changes}
     return reported(own, slicing, kinds, key_types(rows, source), more)
 
 

@@ -8,12 +8,12 @@ import numpy as np
 import pyarrow as pa
 
 from mtlmon.spark.common.atom_rows import ATOM, TIME
-from mtlmon.spark.common.changelog import COLUMNS as CHANGES
+from mtlmon.spark.common.changelog import OPERATION
 from mtlmon.spark.common.slice_monitors import SLICE
 from mtlmon.spark.streaming.exchange import Block, Pack, grouped, packed_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from mtlmon.spark.streaming.event_clock import EventClock
 
@@ -47,10 +47,9 @@ class PackSlices(Pack):
                 ]
 
 
-def result_schema(valuations: pa.Schema, *, has_changes: bool = False) -> pa.Schema:
-    """Return the columns of valuations, of late rows and, if there are any, of changes."""
+def result_schema(valuations: pa.Schema, *, changes: Sequence[str] = ()) -> pa.Schema:
+    """Return the columns of valuations, of late rows, and the given ones of changes."""
     schema = valuations.append(pa.field(LATE, pa.int32()))
-    if has_changes:
-        for name, kind in zip(CHANGES, (pa.string(), pa.int64(), pa.int64()), strict=True):
-            schema = schema.append(pa.field(name, kind))
+    for name in changes:
+        schema = schema.append(pa.field(name, pa.string() if name == OPERATION else pa.int64()))
     return schema

@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyspark.sql.types import ArrayType, LongType, StringType, StructField, StructType
 
 from mtlmon.errors import MtlmonError
-from mtlmon.spark.common.changelog import COLUMNS as CHANGES
+from mtlmon.spark.common.changelog import OPERATION
 from mtlmon.spark.common.verdicts import (
     LATE_ATOMS,
     verdict_schema,
@@ -23,15 +23,15 @@ __all__ = ["row_types", "stream_schema"]
 
 
 def stream_schema(
-    keys: Sequence[StructField], *, has_messages: bool = False, has_changes: bool = False
+    keys: Sequence[StructField], *, has_messages: bool = False, changes: Sequence[str] = ()
 ) -> StructType:
-    """Return the columns of verdicts and late events, and of changes if there are any.
+    """Return the columns of verdicts and late events, and the given ones of changes.
 
     Raises:
         MtlmonError: a key column has the same name as another column.
     """
     schema = verdict_schema(keys, has_messages=has_messages)
-    others = {LATE_ATOMS: "verdicts"} | dict.fromkeys(CHANGES if has_changes else (), "changes")
+    others = {LATE_ATOMS: "verdicts"} | dict.fromkeys(changes, "changes")
     for field in keys:
         if field.name.lower() in others:
             raise MtlmonError(
@@ -39,9 +39,8 @@ def stream_schema(
                 f"{others[field.name.lower()]}: rename it first (DataFrame.withColumnRenamed)"
             )
     schema.add(StructField(LATE_ATOMS, ArrayType(StringType(), False)))
-    if has_changes:
-        for name, kind in zip(CHANGES, (StringType(), LongType(), LongType()), strict=True):
-            schema.add(StructField(name, kind))
+    for name in changes:
+        schema.add(StructField(name, StringType() if name == OPERATION else LongType()))
     return schema
 
 
