@@ -24,6 +24,7 @@ from mtlmon.cli.option_groups import (
 )
 from mtlmon.cli.parser import Parser, add_help_options
 from mtlmon.run.option_rules import consistent_query
+from mtlmon.run.option_values import end_time
 from mtlmon.run.running import finished
 from mtlmon.support.file_patterns import exists
 from mtlmon.support.inputs import STANDARD_STREAM
@@ -121,6 +122,13 @@ def make_parser() -> Parser:
         "before the one that it has in the row's column of ends (default: it takes the row back)",
     )
     add_idle_option(parser)
+    parser.add_argument(
+        "--end-time",
+        type=end_time,
+        metavar="{TS,last,inf}",
+        help="up to when the log is known, including time-stamp TS or its last one: write what is "
+        "valid up to there, and cut records that go on; with inf, the default, no row follows",
+    )
     add_checkpoint_options(parser)
     add_summary_option(parser)
     parser.add_argument(

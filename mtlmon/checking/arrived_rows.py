@@ -64,6 +64,11 @@ class ArrivedRows:
         return int(self._leader.numbers_of_next(1)[0])
 
     @property
+    def latest(self) -> int | None:
+        """The largest time-stamp so far, also of rows that wait."""
+        return self._leader.now()
+
+    @property
     def unmatched(self) -> int:
         """How many retractions have found no row."""
         return self._leader.counter("unmatched")

@@ -42,7 +42,7 @@ from mtlmon.relations.grouping import grouped, latest
 from mtlmon.relations.join_order import Statistics, joins_by_size
 from mtlmon.relations.joining import joined, semijoined
 from mtlmon.relations.multiplicity import at_time, changed, coalesced, multiplied
-from mtlmon.relations.records import records_of, table_of
+from mtlmon.relations.records import NO_END, records_of, table_of, up_to
 from mtlmon.relations.rowwise import selected, united, where
 from mtlmon.relations.rules import optimized
 from mtlmon.relations.typing import Types
@@ -59,7 +59,7 @@ from mtlmon.relations.validity import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from mtlmon.policy.predicates.environment import Environment
     from mtlmon.relations.algebra import Node
@@ -93,6 +93,7 @@ def evaluate(
     tables: Mapping[str, pa.Table],
     environment: Environment = NOTHING,
     tell: Callable[[FoundPlan], object] | None = None,
+    end: int = NO_END,
 ) -> pa.Table:
     """Evaluate a relation.
 
@@ -102,6 +103,7 @@ def evaluate(
             null is no end, then the columns of the relation.
         environment: the time column, the unit and the zone, for functions of time.
         tell: gets the plan before it is evaluated.
+        end: what is valid later is not wanted.
 
     Returns:
         Its records: `start`, `end`, and the columns of the relation, in order of start, end and
@@ -125,7 +127,7 @@ def evaluate(
     {'start': 5, 'end': 7, 'n': 1}
     {'start': 9, 'end': None, 'n': 1}
     """
-    return evaluate_all({"": node}, tables, environment, tell)[""]
+    return evaluate_all({"": node}, tables, environment, tell, end)[""]
 
 
 def evaluate_all(
@@ -133,6 +135,7 @@ def evaluate_all(
     tables: Mapping[str, pa.Table],
     environment: Environment = NOTHING,
     tell: Callable[[FoundPlan], object] | None = None,
+    end: int = NO_END,
 ) -> dict[str, pa.Table]:
     """Evaluate several relations, and what they have in common only once; see `evaluate`.
 
@@ -141,6 +144,7 @@ def evaluate_all(
         tables: as for `evaluate`.
         environment: as for `evaluate`.
         tell: as for `evaluate`.
+        end: as for `evaluate`.
 
     Returns:
         The records of each relation.
@@ -157,6 +161,7 @@ def evaluate_all(
         if tell is not None:
             tell(found_plan)
     uses = Counter(plans.values())
+    now = pieces_until(plans.values(), end)
     for node in nodes(*plans.values()):
         uses.update(operands(node))
     found: dict[Node, Records] = {}
@@ -170,8 +175,14 @@ def evaluate_all(
             found[node] = records_of(tables[node.name])
         else:
             of = [used(operand) for operand in operands(node)]
-            found[node] = apply(node, of, types.of(node), environment)
-    return {name: table_of(used(plan)) for name, plan in plans.items()}
+            found[node] = apply(node, of, types.of(node), environment, now)
+    return {name: table_of(up_to(used(plan), end)) for name, plan in plans.items()}
+
+
+def pieces_until(plans: Iterable[Node], end: int) -> int:
+    """Return when the last pieces of records without end begin that matter up to a time."""
+    earlier = sum(-min(0, one.start) for one in nodes(*plans) if isinstance(one, Shift))
+    return min(NO_END, end + earlier)
 
 
 def coalesced_plan(node: Node, types: Types) -> Node:
@@ -198,7 +209,11 @@ def planned(node: Node, types: Types, statistics: Statistics | None = None) -> F
 
 
 def apply(
-    node: Node, of: list[Records], schema: pa.Schema, environment: Environment = NOTHING
+    node: Node,
+    of: list[Records],
+    schema: pa.Schema,
+    environment: Environment = NOTHING,
+    now: int = NO_END,
 ) -> Records:
     """Apply one operator to its operands.
 
@@ -207,10 +222,11 @@ def apply(
         of: the records of its operands.
         schema: the columns of the result.
         environment: as for `evaluate`.
+        now: as for `split`.
 
     Raises:
         RowError: integers overflow in an expression.
-        MtlmonError: a sum of integers overflows.
+        MtlmonError: a sum of integers overflows, or a record without end is to be cut.
     """
     first = of[0]
     if isinstance(node, Where):
@@ -245,9 +261,9 @@ def apply(
         return changed(first, is_insert=isinstance(node, Inserts))
     if isinstance(node, Coalesce):
         found = coalesced(first)
-        return found if node.longest is None else split(found, node.longest)
+        return found if node.longest is None else split(found, node.longest, now=now)
     if isinstance(node, Split):
-        return split(first, node.length)
+        return split(first, node.length, now=now)
     if isinstance(node, Join):
         return joined(first, of[1], node.on, node.names, schema, environment)
     if isinstance(node, Semijoin):

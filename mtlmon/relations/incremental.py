@@ -47,7 +47,7 @@ from mtlmon.relations.batch_plans import (
     replaced,
     with_splits,
 )
-from mtlmon.relations.evaluation import FoundPlan, apply, planned
+from mtlmon.relations.evaluation import FoundPlan, apply, pieces_until, planned
 from mtlmon.relations.joining import while_present
 from mtlmon.relations.looking_up import FIRST
 from mtlmon.relations.multiplicity import at_times, coalesced, multiplied
@@ -233,7 +233,7 @@ class Query:
         """
         if watermark < self.watermark:
             raise MtlmonError(f"watermark {watermark} is below the last one, {self.watermark}")
-        step = self._step(tables, watermark, now)
+        step = self._step(tables, watermark, pieces_until([self.found.plan], now))
         found, reaches = self._untold(step)
         self._keep(step, watermark)
         final = in_order(found.taken(np.flatnonzero(~reaches)))
@@ -345,18 +345,21 @@ class Query:
         own = sum(state.held_bytes for state in self._states.values())
         return own + sum(stage.query.held_bytes for stage in self._stages)
 
-    def final(self, tables: Mapping[str, pa.Table], watermark: int) -> tuple[Step, Records, int]:
+    def final(
+        self, tables: Mapping[str, pa.Table], watermark: int, now: int
+    ) -> tuple[Step, Records, int]:
         """Take in records, and return those of the relation whose ends are known now.
 
         Args:
             tables: as for `push`.
             watermark: likewise.
+            now: as for `Step`.
 
         Returns:
             The step, which must be kept; the records; and the first start of those whose ends are
             not known.
         """
-        step = self._step(tables, watermark)
+        step = self._step(tables, watermark, now)
         _, known, unknown = step.records[self._parts[-1].number]
         if step.end == NO_END:
             # once only: those that are open stay so behind the end
@@ -376,7 +379,7 @@ class Query:
         bounds, below = dict[str, int](), list[tuple[Query, Step]]()
         for stage in self._stages:
             end = min([watermark, *(bounds.get(name, NO_END) for name in stage.reads)])
-            own, given[stage.name], bounds[stage.name] = stage.step(given, end)
+            own, given[stage.name], bounds[stage.name] = stage.step(given, end, now)
             below.append((stage.query, own))
         # only those that are read by what is above all stages
         read = [bounds.get(name, NO_END) for name in self._reads]
@@ -606,15 +609,17 @@ class _Stage:
         self.schema = Types(schemas, environment).of(node)
         self.reads = sources(node)
 
-    def step(self, tables: Mapping[str, pa.Table], watermark: int) -> tuple[Step, pa.Table, int]:
-        """Evaluate between the last watermark and the next one.
+    def step(
+        self, tables: Mapping[str, pa.Table], watermark: int, now: int
+    ) -> tuple[Step, pa.Table, int]:
+        """Evaluate between the last watermark and the next one; the arguments are as for `Query`.
 
         Returns:
             The step, the new records of the operator, and a time: all records that start before it
             have come.
         """
         own = {name: one for name, one in tables.items() if name in self.reads}
-        step, final, first_open = self.query.final(own, watermark)
+        step, final, first_open = self.query.final(own, watermark, now)
         records = apply(self.node, [final], self.schema)
         earlier = min(0, self.node.start) if isinstance(self.node, Shift) else 0
         bound = min(step.end, first_open)

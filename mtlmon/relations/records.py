@@ -9,7 +9,7 @@ functions of the input, and two equal relations print equal.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -296,6 +296,14 @@ def table_as_bytes(table: pa.Table, *, is_sent: bool = False) -> bytes:
 def table_of_bytes(content: bytes) -> pa.Table:
     """Return the table that `table_as_bytes` has written."""
     return pa.ipc.open_stream(content).read_all()
+
+
+def up_to(records: Records, time: int) -> Records:
+    """Return what is valid up to and including a time: records that go on are cut behind it."""
+    if time >= NO_END - 1:
+        return records
+    found = records.kept(records.starts <= time)
+    return replace(found, ends=np.minimum(found.ends, time + 1))
 
 
 def in_order(records: Records, chosen: NDArray[np.int64] | None = None) -> Records:

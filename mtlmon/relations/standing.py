@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from mtlmon.relations.looking_up import FIRST
 from mtlmon.relations.numbering import numbered
-from mtlmon.relations.records import NO_END, Records, typed
+from mtlmon.relations.records import NO_END, Records, in_order, typed, up_to
 from mtlmon.relations.revised import RevisedRelation
 from mtlmon.relations.rowwise import all_of
 from mtlmon.streams.late_snapshots import rows_as_bytes, rows_of_bytes
@@ -62,6 +62,19 @@ class StandingQuery(RevisedRelation):
         table = None if rows is None else self.table_of(rows)
         return self.taken_in(table, lambda tables: query.settle(tables, watermark, now))
 
+    def finish(self, rows: Rows | None, end: int) -> Records:
+        """Take in the last rows; return what is valid up to a time and has not been returned.
+
+        Args:
+            rows: more rows, or None.
+            end: the time; `NO_END` for all.
+
+        Raises:
+            MtlmonError: as for `settle`; or a record without end is to be cut, and all is wanted.
+        """
+        found = in_order(up_to(self.settle(rows, NO_END, end), end))
+        return found.taken(np.argsort(found.ends, kind="stable"))
+
 
 class Revision(NamedTuple):
     """How records differ from those that were told before.
@@ -106,7 +119,8 @@ class Revisions:
             new: rows that come; None if none has ever come.
             removed: the names of those that go.
             bound: below this time, no row comes or goes any more; it does not decrease.
-            now: the time that it is; at the end of the log, all records have begun.
+            now: the time that it is. At the end of the log, where the bound is `NO_END`, what is
+                valid later is not wanted.
 
         Returns:
             What has changed; None if no row has ever come.
@@ -123,11 +137,13 @@ class Revisions:
         count = int(np.searchsorted(rows.time_stamps, self.bound))
         final: list[Records] = []
         if count >= self._spare:
-            final.append(self._query.settle(rows.between(0, count), self.bound))
+            final.append(self._query.settle(rows.between(0, count), self.bound, self.now))
             rows = rows.between(count, len(rows.time_stamps))
         self._rows = rows
         before, self._told = self._told, self._to_end()
         records = all_of([*final, self._told], self._told.schema)
+        if bound == NO_END:
+            records = up_to(records, self.now)
         return _difference(None if before is None else typed(before, records.schema), records)
 
     def _to_end(self) -> Records:

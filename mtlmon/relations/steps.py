@@ -47,7 +47,7 @@ class Step:
     Attributes:
         start: the watermark before the records.
         end: the watermark after them.
-        now: as for `Query.settle`.
+        now: as for `split`.
         states: the records that are kept.
         records: the records of parts of a plan that are looked at, by the numbers of these.
         whole: of some of these, all records that reach the time between the watermarks, from their

@@ -171,7 +171,8 @@ def split(
     if end == NO_END and (is_endless := records.ends == NO_END).any():
         if now == NO_END:
             raise MtlmonError(
-                "a record without end cannot be cut into pieces: say how long with valid"
+                "a record without end cannot be cut into pieces, as no piece is the last one: say "
+                "how long it is with valid, or how far the log goes with --end-time last"
             )
         ends = np.where(is_endless, now + 1, ends)
     step = np.uint64(length)

@@ -120,6 +120,7 @@ class QueryOptions(RowOptions, total=False):
     lateness: Length | None
     consistency: Literal["strong", "middle", "weak"] | None
     idle: str | None
+    end_time: int | Literal["last", "inf"] | None
     # the output
     arrival: bool
     output_format: Literal["jsonl", "csv", "parquet"] | None

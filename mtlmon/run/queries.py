@@ -146,6 +146,7 @@ def records_of(file: PolicyFile, relation: str, options: RunSpec) -> Steps:
             sort=options.times.sort,
             sort_memory=options.limits.sort_memory,
             max_memory=options.limits.max_memory,
+            end_time=options.times.end_time,
             option_names=options.option_names,
             notes=notes,
             tell=tell if options.reporting.explain else None,
@@ -180,6 +181,11 @@ def require_tables(file: PolicyFile, relation: str, options: RunSpec) -> None:
     if not log.sources and log.given is None and reads_rows(file.intervals, relation):
         how = "name a table, or - for standard input" if is_command else "give a table"
         raise RunError(f"relation {visible(relation)} reads the rows of a log: {how}")
+    if options.times.end_time == "last" and not reads_rows(file.intervals, relation):
+        raise RunError(
+            f"relation {visible(relation)} reads no log, which would have a last row: give a "
+            f"time-stamp, as in {'--end-time ' if is_command else 'end_time='}1700000000"
+        )
     sources = [one.source for one in file.intervals.values()]
     names = [one.path for one in sources if isinstance(one, TableOf) and one.is_named]
     for name, table in log.inputs.items():

@@ -163,7 +163,7 @@ def query(
             uses, approximately, before it writes to disk; and those with which the relation is
             evaluated while the log is read: `follow`, `wait`, `late`, `lateness`, `consistency`,
             `arrival`, `op`, `id`, `complete`, `new_end`, `idle`, `checkpoint`, `checkpoint_every`,
-            `resume`.
+            `resume`; and `end_time`, up to when the log is known.
 
     Returns:
         The records in order: `start` and `end`, integers in the unit of the time-stamps, where a

@@ -19,6 +19,7 @@ from mtlmon.engine.native import MemoryLimit
 from mtlmon.policy.validity.compared import columns_of_relations_compared
 from mtlmon.policy.validity.declared import ValidTo, reads_rows
 from mtlmon.relations.declared import columns_to_read, used_relations
+from mtlmon.relations.looking_up import FIRST
 from mtlmon.relations.of_rows import ReadRows
 from mtlmon.relations.plan_texts import found_plan_text
 from mtlmon.relations.records import NO_END
@@ -50,6 +51,7 @@ from mtlmon.tables.looking_up import columns_of_log
 from mtlmon.tables.querying import (
     declared_records,
     environment_of,
+    last_time,
     require_relation,
     shown_columns,
 )
@@ -353,14 +355,16 @@ class QueryWork(EventWork):
             )
         return self.arrived
 
-    def take(self, found: Arrived, *, is_end: bool = False) -> None:
-        """Convert what has changed with rows."""
-        bound = NO_END if is_end else found.bound
+    def take(self, found: Arrived, end: int | None = None) -> None:
+        """Convert what has changed with rows; `end` is that of the log."""
+        bound = found.bound if end is None else NO_END
         if self.revisions is None:
-            if self.query.is_known:
+            if self.query.is_known and end is not None:
+                self.output.put(self.query.finish(found.rows, end))
+            elif self.query.is_known:
                 self.output.put(self.query.settle(found.rows, bound))
             return
-        now = NO_END if is_end else found.now
+        now = found.now if end is None else end
         revision = self.revisions.update(found.rows, found.removed, bound, now)
         assert isinstance(self.table, RevisionTable)
         self.table.final = bound if bound not in (0, NO_END) else self.table.final
@@ -382,11 +386,14 @@ class QueryWork(EventWork):
         if isinstance(end_time, int):
             self.passed = max(self.passed, end_time)
         if self.arrived is not None:
-            self.take(self.arrived.end(end_time), is_end=True)
+            found = self.arrived.end(end_time)
+            self.take(found, last_time(end_time, self.arrived.latest))
             if self.chains is not None:
                 self.chains.forget(NO_END)
         elif self.query.is_known:
-            self.output.put(self.query.settle(None, NO_END))
+            watermark = self.query.query.watermark
+            last = None if watermark == FIRST else watermark
+            self.output.put(self.query.finish(None, last_time(end_time, last)))
         yield
 
     def finish(self) -> None:

@@ -45,6 +45,7 @@ from mtlmon.tables.read_notes import ReadNotes
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from mtlmon.checking.clocks import EndTime
     from mtlmon.errors import FormulaError
     from mtlmon.policy.predicates.environment import Environment
     from mtlmon.policy.validity.declared import TableOf
@@ -57,6 +58,7 @@ __all__ = [
     "environment_of",
     "evaluated",
     "file_of",
+    "last_time",
     "path_of",
     "require_relation",
     "shown_columns",
@@ -123,6 +125,7 @@ def evaluated(
     notes: ReadNotes | None = None,
     tell: Callable[[FoundPlan], object] | None = None,
     inputs: Mapping[str, Tables] = _NO_INPUTS,
+    end_time: EndTime = None,
     **options: Any,
 ) -> pa.Table:
     """Evaluate a relation of a file whose unit is known; see `mtlmon.query`.
@@ -135,6 +138,7 @@ def evaluated(
         notes: gets what there is to say of the rows.
         tell: gets the plan before it is evaluated.
         inputs: the tables that are given beside the log, by name.
+        end_time: up to when the log is known.
         options: those of `open_tables`, where `resolution` is the unit of the file, and
             `max_memory`.
     """
@@ -177,11 +181,30 @@ def evaluated(
             Plans(file, schemas, environment).of(name)
         raise
     try:
-        result = evaluate(plan, found, environment, tell)
+        last = pc.max(found[ROWS].column(0)).as_py() if ROWS in found else None
+        result = evaluate(plan, found, environment, tell, last_time(end_time, last))
     except RowError as error:
         raise of_relation(error) from None
+    except PolicyError:
+        raise
+    except MtlmonError as error:
+        raise MtlmonError(f"relation {name}: {error}") from None
     require_room(memory, bytes_of([result, *found.values()]))
     return result
+
+
+def last_time(end_time: EndTime, last: int | None) -> int:
+    """Return up to when a log is known; `NO_END` if that is said to be for ever, or not at all.
+
+    Args:
+        end_time: what is said of it, as for policies.
+        last: the time-stamp of the last row; None if there is none.
+    """
+    if end_time is None or end_time == "inf":
+        return NO_END
+    if end_time == "last":
+        return NO_END if last is None else last
+    return end_time if last is None else max(end_time, last)
 
 
 def declared_plans(file: PolicyFile, schema: pa.Schema, format: str | None) -> dict[str, FoundPlan]:

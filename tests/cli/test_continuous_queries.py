@@ -75,10 +75,12 @@ def text_of(rows: Iterable[tuple[int, str]]) -> str:
     return HEADER + "".join(line for _, line in rows)
 
 
-def in_order(path: Path, rules: str, name: str, rows: list[tuple[int, str]]) -> list[str]:
+def in_order(
+    path: Path, rules: str, name: str, rows: list[tuple[int, str]], *options: str
+) -> list[str]:
     """What a query of the whole log writes, in the order of ends."""
     path.write_text(text_of(sorted(rows, key=lambda row: row[0])))
-    done = mtlmon("query", rules, name, str(path))
+    done = mtlmon("query", *options, rules, name, str(path))
     assert (done.status, done.errors) == (0, "")
     lines = done.output.splitlines()
     return sorted(lines, key=lambda line: json.loads(line)["end"] or 2**63)
@@ -153,6 +155,38 @@ def test_revisions_lead_to_the_records_of_the_log(name: str, rules: str, tmp_pat
     in_csv = mtlmon("query", "--lateness", "15", "--output-format", "csv", rules, name, str(log))
     latest = mtlmon("latest", "--format", "csv", log=in_csv.output).output.splitlines()
     assert len(latest) == 1 + len(wanted)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_records_are_cut_where_the_log_ends(name: str, rules: str, tmp_path: Path) -> None:
+    """What the whole log says, up to its end, whichever way it is read."""
+    rows = rows_of(6, 60)
+    log, late = tmp_path / "log.csv", tmp_path / "late.csv"
+    log.write_text(text_of(rows))
+    late.write_text(text_of(late_rows(rows, 15, 4)))
+    whole = [json.loads(line) for line in mtlmon("query", rules, name, str(log)).output.split()]
+    last = rows[-1][0]
+    for given, end in (("last", last), ("0", last), (str(last + 4), last + 4), ("inf", 2**62)):
+        said = sorted(
+            ((one | {"end": min(one["end"] or 2**63, end + 1)}) for one in whole),
+            key=lambda one: one["end"],
+        )
+        wanted = [
+            json.dumps(one | {"end": None if one["end"] == 2**62 + 1 else one["end"]})
+            for one in said
+            if one["start"] <= end
+        ]
+        asked = ["query", "--end-time", given]
+        once = mtlmon(*asked, rules, name, str(log))
+        assert (once.status, once.errors) == (0, "")
+        assert bag(once.output.splitlines()) == bag(wanted)
+        lines = sorted(once.output.splitlines(), key=lambda line: json.loads(line)["end"] or 2**63)
+        assert mtlmon(*asked, rules, name, "-", log=log.read_text()).output.splitlines() == lines
+        for order in (["--wait", "15"], ["--lateness", "15", "--consistency", "strong"]):
+            assert mtlmon(*asked, *order, rules, name, str(late)).output.splitlines() == lines
+        revised = mtlmon(*asked, "--lateness", "15", rules, name, "-", log=late.read_text())
+        latest = mtlmon("latest", "--format", "jsonl", log=revised.output)
+        assert latest.output.splitlines() == lines
 
 
 def test_rows_are_taken_back(rules: str, tmp_path: Path) -> None:
@@ -327,15 +361,22 @@ def test_time_passes_while_the_pipe_is_silent(waits: bool, rules: str) -> None:
         assert time.time() >= now + 2
 
 
-@pytest.mark.parametrize("options", [[], ["--lateness", "15"], ["--wait", "15"]])
+@pytest.mark.parametrize(
+    ("order", "end"),
+    [
+        ([], ["--end-time", "last"]),
+        (["--lateness", "15"], ["--end-time", "last"]),
+        (["--wait", "15"], []),
+    ],
+)
 @pytest.mark.parametrize("name", ["recent", "sessions", "many", "lasting"])
-def test_kills(options: list[str], name: str, rules: str, tmp_path: Path) -> None:
+def test_kills(order: list[str], end: list[str], name: str, rules: str, tmp_path: Path) -> None:
     rows = rows_of(5, 900)
-    come = late_rows(rows, 15, 6) if options else rows
-    wanted = in_order(tmp_path / "log.csv", rules, name, rows)
+    come = late_rows(rows, 15, 6) if order else rows
+    wanted = in_order(tmp_path / "log.csv", rules, name, rows, *end)
     output, checkpoint = tmp_path / "out.jsonl", tmp_path / "checkpoint"
     arguments = ["--resume", "--checkpoint", str(checkpoint), "--checkpoint-every", "0.05s"]
-    arguments = ["query", *arguments, *options, "-o", str(output), rules, name, "-"]
+    arguments = ["query", *arguments, *order, *end, "-o", str(output), rules, name, "-"]
     text = text_of(come).encode()
     written = 0
     for share in (0.3, 0.6):
@@ -343,11 +384,14 @@ def test_kills(options: list[str], name: str, rules: str, tmp_path: Path) -> Non
         written = kill_after(arguments, text[:cut], checkpoint, written)
     done = mtlmon(*arguments, log=text)
     assert (done.status, done.errors) == (0, "")
-    lines = output.read_text().splitlines()
-    if options[:1] == ["--lateness"]:
-        assert folded(lines) == bag(wanted)
-    else:
-        assert lines == wanted
+    for _ in range(2):
+        lines = output.read_text().splitlines()
+        if order[:1] == ["--lateness"]:
+            assert folded(lines) == bag(wanted)
+        else:
+            assert lines == wanted
+        # the end of the log is not part of what a later run goes on from
+        assert mtlmon(*arguments, log=text).status == 0
     other = [*arguments[:-3], rules, "over", "-"]
     again = mtlmon(*other, log=text)
     assert "it was made for another relation" in again.errors

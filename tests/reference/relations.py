@@ -359,12 +359,37 @@ def value(predicate: Any, names: Sequence[str], row: Row) -> Any:
 def answer(
     node: a.Node, tables: Mapping[str, Relation], begun: float = inf
 ) -> list[tuple[int, int | None, Any]]:
-    """What the evaluation of a relation gives: coalesced, unless the last step cuts, in order."""
-    found = evaluate(node, tables, begun)
+    """What the evaluation of a relation gives: coalesced, unless the last step cuts, in order.
+
+    Records without end are cut up to `begun`, or later as far as pieces are shifted to earlier
+    times.
+    """
+    found = evaluate(node, tables, begun + earlier(node))
     if not (isinstance(node, a.Split) or (isinstance(node, a.Coalesce) and node.longest)):
         found = each_instant(found.names, lambda bag: bag, found)
     records = sorted(found.records, key=lambda one: (one.start, one.end, order(one.row)))
     return [(one.start, None if one.end == inf else int(one.end), one.row) for one in records]
+
+
+def earlier(node: a.Node) -> int:
+    """By how much all that shifts starts to earlier times shifts them."""
+    own = -min(0, node.start) if isinstance(node, a.Shift) else 0
+    return own + sum(map(earlier, dict.fromkeys(a.operands(node))))
+
+
+def up_to(
+    records: Sequence[tuple[int, int | None, Any]], time: float
+) -> list[tuple[int, int | None, Any]]:
+    """Records as far as they are valid up to and including a time."""
+    if time == inf:
+        return list(records)
+    last = int(time) + 1
+    found = [
+        (start, last if end is None else min(end, last), row)
+        for start, end, row in records
+        if start <= time
+    ]
+    return sorted(found, key=lambda one: (one[0], one[1], order(one[2])))
 
 
 def order(row: Row) -> Row:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from mtlmon.errors import MtlmonError
 from mtlmon.policy import parse_policies
 from tests.doors import (
     NO_END,
@@ -24,6 +24,7 @@ from tests.doors import (
     Revisions,
     StandingQuery,
     declared_tables,
+    evaluate,
     table_columns,
     table_name,
     unnamed_rows,
@@ -103,8 +104,10 @@ def test_records_are_told_once_they_are_final(
         told += listed(records)
         whole = answer(declared, [row for row in rows if row[0] <= watermark], limits)
         assert all(one in whole for one in told)
-    told += listed(query.settle(None, NO_END))
-    assert sorted(told, key=str) == sorted(answer(declared, rows, limits), key=str)
+    end = data.draw(st.one_of(st.just(inf), st.integers(watermark, watermark + 9)))
+    told += listed(query.finish(None, NO_END if end == inf else int(end)))
+    wanted = reference.up_to(answer(declared, rows, limits, end), end)
+    assert sorted(told, key=str) == sorted(wanted, key=str)
     assert told == sorted(told, key=lambda one: (inf if one[1] is None else one[1], one[0]))
 
 
@@ -154,12 +157,15 @@ def test_revisions(declared: list[Declared], rows: LogRows, limits: LogRows, dat
         present = sorted(counting.values(), key=lambda row: row[0])
         whole = answer(declared, present, limits, latest)
         assert known.records() == sorted((one for one in whole if one[0] <= latest), key=str)
-    end = arrived.end(None)
-    last = revisions.update(end.rows, end.removed, NO_END)
+    at_end = arrived.end(None)
+    end = data.draw(st.one_of(st.just(inf), st.integers(latest, latest + 9)))
+    until = NO_END if end == inf else int(end)
+    last = revisions.update(at_end.rows, at_end.removed, NO_END, until)
     if last is not None:
         known.take(revised(last))
         present = sorted(counting.values(), key=lambda row: row[0])
-        assert known.records() == sorted(answer(declared, present, limits), key=str)
+        wanted = reference.up_to(answer(declared, present, limits, end), end)
+        assert known.records() == sorted(wanted, key=str)
 
 
 def uses(declared: list[Declared]) -> str:
@@ -211,12 +217,14 @@ relation pieces = open split 3
 relation cut    = open coalesce max 4
 relation counts = open group select count() as n split 2
 relation more   = open coalesce max 4 valid 3
+relation before = open split 3 shift -2 group select count() as n
+relation others = open split 2 where start() > 4
 """
 
 
 @settings(max_examples=EXAMPLES)
 @given(
-    st.sampled_from(["pieces", "cut", "counts", "more"]),
+    st.sampled_from(["pieces", "cut", "counts", "more", "before", "others"]),
     st.lists(st.tuples(st.integers(0, 12), st.integers(0, 1), st.integers(0, 2)), max_size=7),
     st.integers(0, 20),
     st.data(),
@@ -248,17 +256,30 @@ def test_what_goes_on_is_cut(
             latest = max(latest, row[0])
             if latest - row[0] <= lateness:
                 admitted.append(row)
-        _, found = arrived.push(np.array([row[0] for row in some], np.int64), batch, None)
-        try:
-            revision = revisions.update(found.rows, found.removed, found.bound, found.now)
-        except MtlmonError as error:
-            # what looks at pieces needs all of them
-            assert name == "more" and "a record without end cannot be cut" in str(error)
-            return
+        _, come = arrived.push(np.array([row[0] for row in some], np.int64), batch, None)
+        revision = revisions.update(come.rows, come.removed, come.bound, come.now)
         assert revision is not None
         known.take(revised(revision))
         in_order = [(one[0], one[0] + 1, one) for one in sorted(admitted, key=lambda one: one[0])]
         tables = {"rows": reference.relation(schema.names, in_order)}
         whole = reference.answer(node, tables, latest)
         wanted = [(start, end, shown(row)) for start, end, row in whole if start <= latest]
-        assert known.records() == sorted(wanted, key=str)
+        # pieces that are put together end where nobody has asked for more of them
+        until = latest if name in {"before", "others"} else inf
+        said = reference.up_to(known.records(), until)
+        assert sorted(said, key=str) == sorted(reference.up_to(wanted, until), key=str)
+    if not admitted:
+        return
+    # at the end, pieces are those up to there
+    last = latest + data.draw(st.integers(0, 9))
+    at_end = arrived.end(last)
+    revision = revisions.update(at_end.rows, at_end.removed, NO_END, last)
+    assert revision is not None
+    known.take(revised(revision))
+    whole = reference.up_to(reference.answer(node, tables, last), last)
+    wanted = [(start, end, shown(row)) for start, end, row in whole]
+    assert known.records() == sorted(wanted, key=str)
+    ordered = sorted(admitted, key=lambda one: one[0])
+    columns = [pa.array([row[place] for row in ordered], pa.int64()) for place in range(3)]
+    rows = pa.table([columns[0], pc.add(columns[0], 1), *columns], ["", " ", *schema.names])
+    assert found(evaluate(node, {"rows": rows}, end=last)) == wanted

@@ -158,6 +158,31 @@ def test_records_in_a_file(rules: Path, tmp_path: Path, form: Any) -> None:
         mtlmon.query(rules, "open", rules.with_name("log.csv"), output=rules.with_name("log.csv"))
 
 
+def test_the_log_is_known_up_to_a_time() -> None:
+    text = "relation r = rows valid for ever select k as k\nrelation pieces = r split 3\n"
+    text += "relation t = rows of other valid 5 select k as k\n"
+    rows = pa.table({"ts": [1, 5], "k": ["a", "b"]})
+
+    def found(name: str, **options: Any) -> list[tuple[Any, ...]]:
+        given = {"rows": rows, "other": rows}
+        return [tuple(one.values()) for one in mtlmon.query(text, name, given, **options)]
+
+    assert found("r", end_time="last") == found("r", end_time=3) == [(1, 6, "a"), (5, 6, "b")]
+    assert found("r", end_time="inf") == found("r") == [(1, None, "a"), (5, None, "b")]
+    assert found("r", end_time=2**63 - 1) == found("r")
+    # a record without end has no last piece
+    for options in ({}, {"lateness": 2}, {"wait": 2}):
+        with pytest.raises(mtlmon.MtlmonError, match=r"pieces: a record without end .*end_time="):
+            found("pieces", **options)
+        pieces = [(1, 4, "a"), (4, 7, "a"), (5, 8, "b"), (7, 8, "a")]
+        said = sorted(one[:3] for one in found("pieces", **options, end_time=7))
+        assert said == pieces
+    # what reads no log has no last row
+    assert found("t", end_time=4) == [(1, 5, "a")]
+    with pytest.raises(mtlmon.RunError, match="t reads no log, which would have a last row"):
+        found("t", end_time="last")
+
+
 def test_what_is_no_policy(rules: Path) -> None:
     query: Any = mtlmon.query
     with pytest.raises(TypeError, match="the policies are a text, a PolicyFile"):

@@ -171,6 +171,7 @@ complete -c mtlmon -n '__fish_seen_subcommand_from query' -l id -x -d 'with --la
 complete -c mtlmon -n '__fish_seen_subcommand_from query' -l complete -x -d 'with --op: the columns of rows whose operation is complete: exactly COUNT rows have times from START on, or from the beginning, that are below the row'\''s own'
 complete -c mtlmon -n '__fish_seen_subcommand_from query' -l new-end -x -d 'with --op and --id: the column with the new end that a retraction gives its record, before the one that it has in the row'\''s column of ends'
 complete -c mtlmon -n '__fish_seen_subcommand_from query' -l idle -x -d 'when nothing has come through a pipe for D, as in 10s, let time pass with the machine'\''s clock, D behind it'
+complete -c mtlmon -n '__fish_seen_subcommand_from query' -l end-time -x -d 'up to when the log is known, including time-stamp TS or its last one: write what is valid up to there, and cut records that go on'
 complete -c mtlmon -n '__fish_seen_subcommand_from query' -l checkpoint -r -F -d 'save the progress and the monitor'\''s state to FILE from time to time'
 complete -c mtlmon -n '__fish_seen_subcommand_from query' -l checkpoint-every -x -d 'save after N events, or after a number of seconds, as in 30s'
 complete -c mtlmon -n '__fish_seen_subcommand_from query' -l resume -d 'continue from the checkpoint, if there is one'
