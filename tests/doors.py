@@ -141,6 +141,7 @@ if TYPE_CHECKING:
     from mtlmon.explanation.windows import WINDOW, Refusal, Windows, refusals, witnesses
     from mtlmon.history.changes import DELETED, INSERTED, UPDATED, WITHDRAWN, change_type
     from mtlmon.history.changes import Changes as ChangesChanges
+    from mtlmon.history.chunked import ChunkedRows
     from mtlmon.history.following import LeadingHistory
     from mtlmon.history.keys import KeyNumbers
     from mtlmon.history.operations import Corrections, operation_codes

@@ -1,11 +1,11 @@
 """Relations of the log's own rows, where rows come late or are taken back.
 
 A relation of the log's rows is over all keys, so it is corrected for the whole log before any
-stream. The rows of the log are in chunks, in the order of time, each with the states of the
+stream. The rows of the log are in chunks (`mtlmon.history.chunked`), each with the states of the
 relations at its start. Such a state costs nothing to keep: a query replaces what it remembers, and
-changes none of it. Chunks begin at watermarks. A late row goes into its chunk; relations are
-evaluated again from the start of that chunk on, up to a chunk whose state is what it was. What they
-say of the time in between is replaced, and tells where look-ups find something else (`touching`).
+changes none of it. Chunks begin at watermarks. A relation whose state is what it was is not
+evaluated further. What the others say of the time is replaced, and tells where look-ups find
+something else (`touching`).
 
 A look-up is at the row's time, and two things follow. Rows of the largest time-stamp wait, as in a
 log in order, since further rows of that time would change them without being late. And relations
@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from mtlmon.history.chunked import ChunkedRows
 from mtlmon.policy.predicates.numbers import as_before
 from mtlmon.relations.looking_up import FIRST
 from mtlmon.relations.of_rows import LogRelation, as_table, said_as_bytes
@@ -186,12 +187,19 @@ class _Chunk(RowParts):
         self.states = list(states)
 
     @property
+    def time_stamps(self) -> NDArray[np.int64]:
+        return self.rows.time_stamps
+
+    def keep(self, places: NDArray[np.intp]) -> None:
+        self.rows = self.rows.taken(places)
+
+    @property
     def byte_count(self) -> int:
         of_states = sum(one.held_bytes for state in self.states for one in state.records.values())
         return _CHUNK_BYTES + of_states + super().byte_count
 
 
-class RevisedRelations:
+class RevisedRelations(ChunkedRows[_Chunk]):
     """The relations of a log in which values are looked up, and its rows as far as they can change.
 
     Args:
@@ -204,16 +212,19 @@ class RevisedRelations:
     """
 
     def __init__(self, relations: Mapping[str, RevisedRelation]) -> None:
+        super().__init__()
         self.spacing = 0
         self.watermark = FIRST
         self._names = tuple(relations)
         self.names = frozenset(relations)
         self._relations = tuple(relations.values())
-        self._chunks: list[_Chunk] = []
         # how many spans of the last chunk are of one batch
         self._unmerged = 0
         # those at the end, while others are loaded
         self._live: list[QueryState] = []
+        # the numbers of the relations whose state is not what it was, and what has changed
+        self._pending: set[int] = set()
+        self._changed: list[Changed] = []
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -246,14 +257,22 @@ class RevisedRelations:
             MtlmonError: integers overflow in a relation.
         """
         new = self._own(new)
-        if not self._chunks:
+        if not self.chunks:
             self._live = [one.state for one in self._relations]
-            self._chunks.append(_Chunk(FIRST, self._live))
+            self.chunks.append(_Chunk(FIRST, self._live))
         late = int(np.searchsorted(new.time_stamps, self.watermark))
-        changed: list[Changed] = []
-        if late or len(removed.time_stamps):
-            changed = self._replay(new.between(0, late), removed)
+        touched = self.insert(new.between(0, late)) if late else {}
+        places = self.places_of(removed.time_stamps)
+        for place in np.unique(places).tolist():
+            own = removed.taken(np.flatnonzero(places == place))
+            self.chunks[place].rows = without(self.chunks[place].rows, own)
+            touched[place] = max(touched.get(place, 0), int(own.time_stamps.max()))
+        if touched:
+            self.replay(touched)
+            for relation, state in zip(self._relations, self._live, strict=True):
+                relation.resume(state)
         self._append(new.between(late, len(new.time_stamps)), watermark)
+        changed, self._changed = self._changed, []
         return changed
 
     def _own(self, rows: Rows) -> Rows:
@@ -270,12 +289,12 @@ class RevisedRelations:
         """Take in rows at the end."""
         first = 0
         while self.watermark < watermark:
-            chunk = self._chunks[-1]
+            chunk = self.chunks[-1]
             if chunk.count >= self._room(chunk):
                 for relation in self._relations:
                     relation.spans.merge(chunk.start, self.watermark)
                 chunk = _Chunk(self.watermark, self._live)
-                self._chunks.append(chunk)
+                self.chunks.append(chunk)
                 self._unmerged = 0
             room = self._room(chunk) - chunk.count
             last, end = _cut(rows.time_stamps, first, first + room, watermark)
@@ -298,49 +317,16 @@ class RevisedRelations:
 
     # ---- late rows -------------------------------------------------------------------------
 
-    def _replay(self, late: Rows, removed: Names) -> list[Changed]:
-        """Put rows in their places, remove others, and evaluate what they may change."""
-        starts = [chunk.start for chunk in self._chunks]
-        arrivals = _by_place(starts, late.time_stamps)
-        departures = _by_place(starts, removed.time_stamps)
-        changed: list[Changed] = []
-        # the numbers of the relations whose state is not what it was
-        pending: set[int] = set()
-        place = 0
-        for old_place in range(min(*arrivals, *departures, len(starts)), len(starts)):
-            # some chunks may have become several
-            place = old_place + len(self._chunks) - len(starts)
-            chunk = self._chunks[place]
-            new, departing = arrivals.get(old_place), departures.get(old_place)
-            if new is not None or departing is not None:
-                _merge(chunk, late, new, removed, departing)
-                pending = set(range(len(self._relations)))
-            if not pending:
-                continue
-            is_last = place + 1 == len(self._chunks)
-            following = None if is_last else self._chunks[place + 1]
-            end = self.watermark if following is None else following.start
-            self._evaluate(place, end, pending, changed)
-            states = self._live if following is None else following.states
-            for number in sorted(pending):
-                state = self._relations[number].state
-                if state.is_like(states[number]):
-                    pending.remove(number)
-                states[number] = state
-        for relation, state in zip(self._relations, self._live, strict=True):
-            relation.resume(state)
-        return changed
+    def load(self, chunk: _Chunk) -> None:
+        self._pending = set(range(len(self._relations)))
 
-    def _evaluate(self, place: int, end: int, wanted: set[int], changed: list[Changed]) -> None:
-        """Evaluate some relations on a chunk, which may become several if all are wanted.
-
-        Args:
-            place: the place of the chunk.
-            end: the watermark at its end.
-            wanted: the numbers of the relations.
-            changed: gets what has changed.
-        """
-        chunk = self._chunks[place]
+    def step(self, place: int) -> int:
+        """Evaluate relations on a chunk, which may become several if all are evaluated."""
+        if place in self.dirty:
+            self.load(self.chunks[place])
+        wanted = self._pending
+        end = self.watermark if place + 1 == len(self.chunks) else self.chunks[place + 1].start
+        chunk = self.chunks[place]
         rows = chunk.rows
         room = self._room(chunk)
         if len(wanted) < len(self._relations) or chunk.count < 2 * room:
@@ -353,7 +339,7 @@ class RevisedRelations:
             if first:
                 place += 1
                 chunk = _Chunk(start, [one.state for one in self._relations])
-                self._chunks.insert(place, chunk)
+                self.chunks.insert(place, chunk)
             last, stop = _cut(rows.time_stamps, first, first + room, end)
             chunk.rows = rows.between(first, last)
             for number in wanted:
@@ -362,39 +348,55 @@ class RevisedRelations:
         for number, spans in said.items():
             records = self._relations[number].spans.say(spans, end)
             if records is not None:
-                changed.append(Changed(self._names[number], records))
+                self._changed.append(Changed(self._names[number], records))
+        return place + 1
+
+    def is_settled(self, place: int, changed: int) -> bool:
+        return self._keep_states(self.chunks[place].states)
+
+    def go_live(self) -> None:
+        self._keep_states(self._live)
+
+    def _keep_states(self, states: list[QueryState]) -> bool:
+        """Keep the present states of relations where they are others; return whether none is."""
+        for number in sorted(self._pending):
+            state = self._relations[number].state
+            if state.is_like(states[number]):
+                self._pending.remove(number)
+            states[number] = state
+        return not self._pending
 
     # ---- what is forgotten -----------------------------------------------------------------
 
     def forget(self, bound: int) -> None:
         """Forget what is below a time, as nothing is looked up there, and no row comes or goes."""
         count = 0
-        while count + 1 < len(self._chunks) and self._chunks[count + 1].start <= bound:
+        while count + 1 < len(self.chunks) and self.chunks[count + 1].start <= bound:
             count += 1
-        del self._chunks[:count]
-        for relation in self._relations if self._chunks else ():
-            relation.spans.forget(self._chunks[0].start)
+        del self.chunks[:count]
+        for relation in self._relations if self.chunks else ():
+            relation.spans.forget(self.chunks[0].start)
 
     @property
     def byte_count(self) -> int:
         """The number of bytes that rows and relations take, about."""
-        of_chunks = sum(chunk.byte_count for chunk in self._chunks)
+        of_chunks = sum(chunk.byte_count for chunk in self.chunks)
         return of_chunks + sum(one.held_bytes for one in self._relations)
 
     # ---- snapshots -------------------------------------------------------------------------
 
     def snapshot(self) -> bytes:
         """Return rows and the first states as bytes, for `restore`; all else follows from these."""
-        chunks = [(chunk.start, chunk.count) for chunk in self._chunks]
+        chunks = [(chunk.start, chunk.count) for chunk in self.chunks]
         head = json.dumps({"watermark": self.watermark, "chunks": chunks}).encode()
         if not chunks:
             return joined_parts([head])
         states: list[bytes] = []
         for number, relation in enumerate(self._relations):
-            relation.resume(self._chunks[0].states[number])
+            relation.resume(self.chunks[0].states[number])
             states += relation.snapshot()
             relation.resume(self._live[number])
-        rows = rows_as_bytes(joined([chunk.rows for chunk in self._chunks]))
+        rows = rows_as_bytes(joined([chunk.rows for chunk in self.chunks]))
         return joined_parts([head, rows, *states])
 
     def restore(self, snapshot: bytes) -> None:
@@ -405,7 +407,7 @@ class RevisedRelations:
         """
         text, *parts = split_parts(snapshot)
         head = json.loads(text)
-        self._chunks = []
+        self.chunks = []
         if not head["chunks"]:
             return
         data, *states = parts
@@ -418,7 +420,7 @@ class RevisedRelations:
             chunk = _Chunk(start, [one.state for one in self._relations])
             chunk.add(rows.between(first, first + count))
             first += count
-            self._chunks.append(chunk)
+            self.chunks.append(chunk)
             for relation in self._relations:
                 relation.spans.say([(start, relation.evaluated(chunk.rows, end))], end)
         self._live = [one.state for one in self._relations]
@@ -445,26 +447,3 @@ def _cut(times: NDArray[np.int64], first: int, last: int, end: int) -> tuple[int
         stop += 1
     last = int(np.searchsorted(times, stop))
     return (last, stop) if last < len(times) else (last, end)
-
-
-def _by_place(starts: Sequence[int], times: NDArray[np.int64]) -> dict[int, NDArray[np.intp]]:
-    """By the places of chunks, the numbers of rows that belong there."""
-    places = np.searchsorted(np.array(starts, np.int64), times, "right") - 1
-    return {place: np.flatnonzero(places == place) for place in np.unique(places).tolist()}
-
-
-def _merge(
-    chunk: _Chunk,
-    late: Rows,
-    new: NDArray[np.intp] | None,
-    removed: Names,
-    departing: NDArray[np.intp] | None,
-) -> None:
-    """Put rows into a chunk, each behind those of its time-stamp, and remove others."""
-    rows = chunk.rows
-    if departing is not None:
-        rows = without(rows, removed.taken(departing))
-    if new is not None:
-        rows = joined([rows, late.taken(new)])
-        rows = rows.taken(np.argsort(rows.time_stamps, kind="stable"))
-    chunk.rows = rows

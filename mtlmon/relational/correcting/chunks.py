@@ -1,8 +1,6 @@
-"""The time-points of a log in chunks, each with the state of the engine at its start.
+"""The time-points of a log in chunks (`mtlmon.history.chunked`), which an engine takes in.
 
-A late time-point goes into its chunk; the engine takes in that chunk and the ones behind it again,
-up to one at whose start the engine holds what it held. So no operator needs an algorithm of its
-own. Answers are kept with the chunk at which the engine gave them; those from before and after are
+Answers are kept with the chunk at which the engine gave them; those from before and after are
 compared, so nothing needs to know what was pending where. The counts of engines are kept with
 chunks as well.
 
@@ -20,12 +18,13 @@ late event comes.
 
 from __future__ import annotations
 
-from bisect import bisect_right, insort
+from bisect import insort
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from mtlmon.errors import MtlmonError, RowError
+from mtlmon.history.chunked import ChunkedRows
 from mtlmon.relational.native import choose_points, join_points
 
 if TYPE_CHECKING:
@@ -149,7 +148,7 @@ class _Chunk:
     """Time-points, and the state before them.
 
     Attributes:
-        start: no time-point below this time-stamp belongs here, but for the first chunk.
+        start: as `ChunkedRows` asks for it.
         state: the state of the engine.
         content: the sum of what it holds, or None.
         open_from: no time-point below this time-stamp is undecided then; None if none is.
@@ -161,10 +160,13 @@ class _Chunk:
         counts: what it has counted meanwhile; None if it has taken in nothing.
     """
 
-    def __init__(self, start: int, state: _State, points: PointBlock, atoms: int) -> None:
+    def __init__(
+        self, start: int, state: _State, new_block: Callable[[], PointBlock], atoms: int
+    ) -> None:
         self.start = start
         self.begin_with(state)
-        self.points = points
+        self._new_block = new_block
+        self.points = new_block()
         self.time_stamps = np.empty(0, np.int64)
         self.offsets = np.empty(0, np.uint64)
         self.held = np.empty((0, atoms), np.bool_)
@@ -197,8 +199,9 @@ class _Chunk:
         self.offsets = np.concatenate([self.offsets, more.offsets])
         self.held = np.concatenate([self.held, more.held])
 
-    def keep(self, places: NDArray[np.intp], block: PointBlock) -> None:
+    def keep(self, places: NDArray[np.intp]) -> None:
         """Keep some of the time-points, in another order, in a new block."""
+        block = self._new_block()
         choose_points(block, self.points, places.astype(np.uint32))
         self.points = block
         self.time_stamps = self.time_stamps[places]
@@ -211,7 +214,7 @@ class _Chunk:
         return own + _ROW_BYTES * len(self.emitted)
 
 
-class ChunkedPoints:
+class ChunkedPoints(ChunkedRows[_Chunk]):
     """The time-points of a log, as far as they or what follows them can change.
 
     Args:
@@ -234,7 +237,6 @@ class ChunkedPoints:
         behind: the last time-stamp of time-points that are forgotten; -1 if none are.
         emitted_from: a time below which no answer is given again, nor told.
         replayed: how many time-points were taken in again.
-        early_stops: how often this ended as the state was what it had been.
     """
 
     def __init__(
@@ -248,6 +250,7 @@ class ChunkedPoints:
         spacing: int = 0,
         reach: tuple[int, int] | None = None,
     ) -> None:
+        super().__init__()
         self._reach = reach
         self._new_engine = new_engine
         self._new_block = new_block
@@ -261,14 +264,14 @@ class ChunkedPoints:
         self._ahead: Counts | None = None
         # what is counted of chunks that are forgotten
         self.forgotten = counts_of(self.engine)
-        self.chunks: list[_Chunk] = []
+        # takes in chunks again
+        self._again = self.engine
         self.net: dict[Row, int] = {}
         self.passed = 0
         self.due: int | None = None
         self.behind = -1
         self.emitted_from = 0
         self.replayed = 0
-        self.early_stops = 0
         # the last time-stamp of events that the present update removes
         self._last_removed = -1
         # by time-stamp, the offsets of events that were taken back, in order
@@ -316,10 +319,10 @@ class ChunkedPoints:
             last = self.chunks[-1].end
             late = int(np.searchsorted(new.time_stamps, last, side))  # type: ignore[call-overload]
         if late:
-            for place, time_stamp in self._insert(new.between(0, late)).items():
+            for place, time_stamp in self.insert(new.between(0, late)).items():
                 touched[place] = max(touched.get(place, 0), time_stamp)
-        if touched:
-            self._replay(touched)
+        self.replay(touched)
+        self._again = self.engine
         done = late
         while done < len(new.time_stamps):
             done = self._append(new, done)
@@ -410,7 +413,7 @@ class ChunkedPoints:
         return self._new_chunk(start, _state_of(engine))
 
     def _new_chunk(self, start: int, state: _State) -> _Chunk:
-        return _Chunk(start, state, self._new_block(), len(self._conditional))
+        return _Chunk(start, state, self._new_block, len(self._conditional))
 
     def _room(self, chunk: _Chunk) -> int:
         """How many time-points a chunk should have: its state takes no more memory than they do."""
@@ -489,10 +492,6 @@ class ChunkedPoints:
 
     # ---- late time-points ------------------------------------------------------------------
 
-    def _place(self, time_stamp: int) -> int:
-        """The last chunk in which a time-point of a time-stamp may stand."""
-        return max(0, bisect_right([chunk.start for chunk in self.chunks], time_stamp) - 1)
-
     def _remove(self, name: Name) -> int | None:
         """Take an event out of its chunk; return the place of the chunk, if there is one."""
         time_stamp, offset = name
@@ -502,7 +501,7 @@ class ChunkedPoints:
             return None
         place, row = found
         chunk = self.chunks[place]
-        chunk.keep(np.delete(np.arange(chunk.count), row), self._new_block())
+        chunk.keep(np.delete(np.arange(chunk.count), row))
         return place
 
     def _find(self, name: Name) -> tuple[int, int] | None:
@@ -510,7 +509,7 @@ class ChunkedPoints:
         if not self.chunks:
             return None
         time_stamp, offset = name
-        place = self._place(time_stamp)
+        place = self.place_of(time_stamp)
         while place >= 0:
             chunk = self.chunks[place]
             first, last = np.searchsorted(chunk.time_stamps, [time_stamp, time_stamp + 1])
@@ -523,55 +522,22 @@ class ChunkedPoints:
             place -= 1
         return None
 
-    def _insert(self, late: Timed) -> dict[int, int]:
-        """Put time-points into their chunks, each behind those of its time-stamp.
+    def load(self, chunk: _Chunk) -> None:
+        self._again = self._new_engine()
+        self._again.restore(chunk.state)
 
-        Returns:
-            The places of these chunks, and the last time-stamp that came there.
-        """
-        starts = np.array([chunk.start for chunk in self.chunks])
-        places = np.maximum(np.searchsorted(starts, late.time_stamps, "right") - 1, 0)
-        touched: dict[int, int] = {}
-        for place in np.unique(places).tolist():
-            first, last = np.searchsorted(places, [place, place + 1]).tolist()
-            chunk = self.chunks[place]
-            chunk.start = min(chunk.start, int(late.time_stamps[first]))
-            touched[place] = int(late.time_stamps[last - 1])
-            chunk.add(late.between(first, last))
-            order = np.argsort(chunk.time_stamps, kind="stable")
-            chunk.keep(order, self._new_block())
-        return touched
+    def is_settled(self, place: int, changed: int) -> bool:
+        chunk = self.chunks[place]
+        if self._is_out_of_reach(place, changed):
+            return True
+        state = _state_of(self._again)
+        if _are_same(state, chunk) and not self._has_renamed(chunk):
+            return True
+        chunk.begin_with(state)
+        return False
 
-    def _replay(self, touched: Mapping[int, int]) -> None:
-        """Let an engine take in again what chunks with other time-points have, and what follows.
-
-        Args:
-            touched: the places of the chunks, with the last time-stamp at which they have others.
-        """
-        waiting = dict(touched)
-        while waiting:
-            place = min(waiting)
-            highest = 0
-            engine = self._new_engine()
-            engine.restore(self.chunks[place].state)
-            while True:
-                highest = max(highest, waiting.get(place, 0))
-                behind = self._take_in_again(place, engine)
-                by = behind - place - 1
-                waiting = {one + by: time for one, time in waiting.items() if one > place}
-                place = behind
-                if place == len(self.chunks):
-                    self.engine = engine
-                    break
-                following = self.chunks[place]
-                if self._is_out_of_reach(place, highest):
-                    self.early_stops += 1
-                    break
-                state = _state_of(engine)
-                if _are_same(state, following) and not self._has_renamed(following):
-                    self.early_stops += 1
-                    break
-                following.begin_with(state)
+    def go_live(self) -> None:
+        self.engine = self._again
 
     def _has_renamed(self, chunk: _Chunk) -> bool:
         """Whether what is undecided before a chunk may have other names, as events are gone."""
@@ -607,9 +573,8 @@ class ChunkedPoints:
                 found = int(chunk.time_stamps[after])
         return found
 
-    def _take_in_again(self, place: int, engine: Engine) -> int:
-        """Take in a chunk, which may become several; return the place behind them."""
-        chunk = self.chunks[place]
+    def step(self, place: int) -> int:
+        chunk, engine = self.chunks[place], self._again
         for row in chunk.emitted:
             self._count(row, -1)
         self.replayed += chunk.count
