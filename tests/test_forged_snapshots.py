@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import random
 import struct
-import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -101,8 +100,6 @@ def test_snapshots_of_others_are_refused() -> None:
 _FORGED = """
 sys.path.append(sys.argv[3])
 import json
-import struct
-import zlib
 
 from mtlmon import History, MtlmonError, RelationalHistory, RelationalMonitor
 from mtlmon.relational.monitor import engine_of
@@ -111,7 +108,7 @@ from tests.public_objects import CASES, FORMULA, POLICIES, relational_monitor, r
 
 kind = sys.argv[1]
 source = random.Random(kind)
-HISTORY = b"mtlmon history 6\\n"
+HISTORY = b"mtlmon history 7\\n"
 SLICES = b"mtlmon slices 1\\n"
 
 def in_json(text):
@@ -139,28 +136,19 @@ def engine(snapshot):
     return body + digest(body)
 
 def history(snapshot):
-    start = len(HISTORY) + 8
-    (length,) = struct.unpack_from("<Q", snapshot, len(HISTORY))
-    text, rest = snapshot[start:start + length], snapshot[start + length:-4]
+    blobs = split_parts(unsealed(HISTORY, snapshot))
     if source.random() < 0.6:
-        text = in_json(text)
+        blobs[0] = in_json(blobs[0])
     else:
-        head = json.loads(text)
-        blobs, place = [], 0
-        for size in head["lengths"]:
-            blobs.append(rest[place:place + size])
-            place += size
-        number = source.choice([k for k, blob in enumerate(blobs) if blob])
+        number = source.choice([k for k, blob in enumerate(blobs) if k and blob])
         blob = blobs[number]
         is_state = blob.startswith(b"mtlmon") and len(blob) > 24
         blobs[number] = forged(blob, changed(source, blob[23:])) if is_state else (
             changed(source, blob)
         )
-        if source.random() < 0.7:
-            head["lengths"] = list(map(len, blobs))
-        text, rest = json.dumps(head).encode(), b"".join(blobs)
-    body = HISTORY + struct.pack("<Q", len(text)) + text + rest
-    return body + struct.pack("<I", zlib.crc32(body))
+    if source.random() < 0.1:
+        del blobs[source.randrange(len(blobs))]
+    return sealed(HISTORY, joined_parts(blobs))
 
 def part(bytes_of_part):
     "Forge a part, whatever it is."
@@ -355,17 +343,15 @@ def test_forged_retractions_that_wait(changes: dict[str, Any]) -> None:
     assert made.snapshot() == snapshot
 
 
-def split_head(snapshot: bytes) -> tuple[bytes, bytes]:
+def split_head(snapshot: bytes) -> tuple[bytes, list[bytes]]:
     """What a snapshot of a history says in JSON, and the parts behind it."""
-    start = snapshot.index(b"\n") + 9
-    end = start + struct.unpack("<Q", snapshot[start - 8 : start])[0]
-    return snapshot[start:end], snapshot[end:-4]
+    text, *rest = split_parts(unsealed(b"mtlmon history 7\n", snapshot))
+    return text, rest
 
 
-def with_head(text: bytes, rest: bytes) -> bytes:
+def with_head(text: bytes, rest: list[bytes]) -> bytes:
     """A snapshot of a history, with the digest that fits."""
-    body = b"mtlmon history 6\n" + struct.pack("<Q", len(text)) + text + rest
-    return body + struct.pack("<I", zlib.crc32(body))
+    return sealed(b"mtlmon history 7\n", joined_parts([text, *rest]))
 
 
 def test_forged_snapshots() -> None:

@@ -661,7 +661,7 @@ class LogCheck:
         if self.position:
             raise MtlmonError("a check can only be restored before its first event")
         body = opened(snapshot, self._settings())
-        numbers, body = CheckNumbers.unpack(body, len(self._row_offsets))
+        numbers, body = CheckNumbers.unpack(body)
         for offsets in self._row_offsets:
             if offsets is not None:
                 body = body[offsets.restore(body) :]

@@ -7,8 +7,6 @@ follows from these, so whoever restores it judges the events again.
 from __future__ import annotations
 
 import json
-import struct
-import zlib
 from typing import TYPE_CHECKING, Any
 
 from mtlmon.errors import MtlmonError, SnapshotError
@@ -29,6 +27,7 @@ from mtlmon.history.native import (
     trace_parts,
     waiting_parts,
 )
+from mtlmon.support.snapshot_parts import damaged, joined_parts, sealed, split_parts, unsealed
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -39,10 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = ["decode", "encode"]
 
-_MAGIC = b"mtlmon history 6\n"
-_LENGTH = struct.Struct("<Q")
-_CHECK = struct.Struct("<I")
-_DAMAGED = "the snapshot of a history is damaged"
+_KIND = b"mtlmon history 7\n"
 
 
 def encode(
@@ -80,11 +76,8 @@ def encode(
         "earliest": earliest,
         "advances": remembered_advances(histories),
         "counts": counts_of(histories),
-        "lengths": [len(blob) for blob in blobs],
     }
-    text = json.dumps(head).encode()
-    body = b"".join([_MAGIC, _LENGTH.pack(len(text)), text, *blobs])
-    return body + _CHECK.pack(zlib.crc32(body))
+    return sealed(_KIND, joined_parts([json.dumps(head).encode(), *blobs]))
 
 
 def decode(
@@ -98,19 +91,10 @@ def decode(
     Raises:
         SnapshotError: the bytes are not a snapshot of such a history; `histories` must not be used.
     """
-    data = bytes(memoryview(snapshot).cast("B"))
-    if not data.startswith(_MAGIC):
-        raise SnapshotError("these bytes are not a snapshot of a history of this version")
-    start = len(_MAGIC) + _LENGTH.size
-    if len(data) < start + _CHECK.size or (
-        zlib.crc32(data[: -_CHECK.size]) != _CHECK.unpack(data[-_CHECK.size :])[0]
-    ):
-        raise SnapshotError(_DAMAGED)
-    (length,) = _LENGTH.unpack_from(data, len(_MAGIC))
     try:
-        head = json.loads(data[start : start + length])
+        text, *blobs = split_parts(unsealed(_KIND, bytes(memoryview(snapshot).cast("B"))))
+        head = json.loads(text)
         _require_settings(head["settings"], settings)
-        blobs = _blobs(data[start + length : -_CHECK.size], head["lengths"])
         histories.session.restore(blobs[0])
         histories.session.reset()
         for number, (offset, advances, *rest) in enumerate(head["traces"]):
@@ -132,7 +116,7 @@ def decode(
             and facts["is_keyed"] in (None, False, True)
             and (emitted is None or type(emitted) is int)
         ):
-            raise SnapshotError(_DAMAGED)
+            raise damaged()
         return keys, facts
     except SnapshotError:
         raise
@@ -145,7 +129,7 @@ def decode(
         OverflowError,
         RecursionError,
     ) as error:
-        raise SnapshotError(_DAMAGED) from error
+        raise damaged() from error
 
 
 def _are_plain(values: list[Any]) -> bool:
@@ -166,14 +150,3 @@ def _require_settings(found: dict[str, Any], wanted: dict[str, Any]) -> None:
             raise SnapshotError(
                 f"the snapshot is of a history with {name} {found[name]!r}, not {value!r}"
             )
-
-
-def _blobs(data: bytes, lengths: list[int]) -> list[bytes]:
-    blobs = []
-    start = 0
-    for length in lengths:
-        blobs.append(data[start : start + length])
-        start += length
-    if start != len(data) or any(length < 0 for length in lengths):
-        raise SnapshotError(_DAMAGED)
-    return blobs

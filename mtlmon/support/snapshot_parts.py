@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "damaged",
+    "digest",
     "joined_parts",
     "sealed",
     "sized",
@@ -26,7 +27,7 @@ _DIGEST_BYTES = 8
 
 def sealed(kind: bytes, body: bytes) -> bytes:
     """Return bytes behind a line that says what they are, and their digest, for `unsealed`."""
-    return kind + _digest(body) + body
+    return kind + digest(body) + body
 
 
 def unsealed(kind: bytes, snapshot: bytes) -> bytes:
@@ -39,12 +40,13 @@ def unsealed(kind: bytes, snapshot: bytes) -> bytes:
         what = kind.decode().strip()
         raise SnapshotError(f"these bytes are not a snapshot of this version: {what}")
     body = snapshot[len(kind) + _DIGEST_BYTES :]
-    if snapshot[len(kind) : len(kind) + _DIGEST_BYTES] != _digest(body):
+    if snapshot[len(kind) : len(kind) + _DIGEST_BYTES] != digest(body):
         raise SnapshotError("the snapshot is damaged: its digest does not fit its content")
     return body
 
 
-def _digest(body: bytes) -> bytes:
+def digest(body: bytes) -> bytes:
+    """Return a digest that reveals damage, but not forgery."""
     # imported on use, as it loads OpenSSL, which takes 2 ms and 3 MB
     from hashlib import blake2b
 

@@ -235,10 +235,11 @@ def test_snapshots_that_are_damaged() -> None:
     snapshot = some_snapshot()
     source = random.Random(7)
     for damaged, why in [
-        (b"", "not a snapshot of a check"),
-        (snapshot[:15], "not a snapshot of a check"),
-        (b"x" + snapshot, "not a snapshot of a check"),
-        (snapshot[:12] + b"\xff" + snapshot[13:], "has version 255"),
+        (b"", "not a snapshot of this version: mtlmon check 8"),
+        (snapshot[:13], "not a snapshot of this version: mtlmon check 8"),
+        (b"x" + snapshot, "not a snapshot of this version: mtlmon check 8"),
+        (snapshot[:13] + b"7" + snapshot[14:], "not a snapshot of this version: mtlmon check 8"),
+        (snapshot[:20], "damaged"),
         (snapshot[:-1], "damaged"),
         (snapshot + b"\0", "damaged"),
     ]:
