@@ -298,7 +298,7 @@ class HistoryCheck:
         numbers = range(len(self._sessions))
         counts = Counter(self._partition_of[one] for one in numbers if not self._follows(one))
         self._shared = {
-            partition: SharedRows(partition, lateness)
+            partition: SharedRows(partition, lateness, self._shown)
             for partition, count in counts.items()
             if count >= self._least_sharing
         }
@@ -349,25 +349,16 @@ class HistoryCheck:
             self.messages.forget(self._done_below)
         self.revision += 1
         inputs = None if self.inputs is None else self.inputs(batch)
-        for late in self._late_partitions.values():
-            refused[late.push(batch, inputs)] = True
-        self._compute()
-        for shared in self._shared.values():
-            refused[shared.push(batch)] = True
-        for number, history in enumerate(self._histories):
-            partition = self._partition_of[number]
-            if isinstance(history, SharingHistory):
-                passed, kind = self._shared[partition].follow(history, batch, self._shown)
-                self._now[number, kind] += passed
-                changes = history.changes()
-            elif isinstance(history, FollowingHistory):
-                changes = self._followed(number, history)
-            else:
+        for rows in self._rows_of_several:
+            refused[rows.push(batch, inputs)] = True
+        for number, history in self._following():
+            if not isinstance(history, NamedHistory):
+                partition = self._partition_of[number]
                 events = batch.events_of(history.atoms, partition)
                 corrections = batch.corrections or NO_CORRECTIONS
                 changes = history.push_rows(events, batch.numbers_of(partition), corrections)
                 refused[changes.refused] = True
-            self._take(number, changes)
+                self._take(number, changes)
             yield
         self.position += len(refused)
         if self.clock == "key":
@@ -392,15 +383,10 @@ class HistoryCheck:
         if not self._histories:
             return
         self.revision += 1
-        for late in self._late_partitions.values():
-            late.pass_time(time_stamp)
-        self._compute()
-        for shared in self._shared.values():
-            shared.pass_time(time_stamp)
-        for number, history in enumerate(self._histories):
-            if isinstance(history, NamedHistory):
-                self._take(number, self._followed(number, history))
-            else:
+        for rows in self._rows_of_several:
+            rows.pass_time(time_stamp)
+        for number, history in self._following():
+            if not isinstance(history, NamedHistory):
                 self._take(number, history.advance(time_stamp))
             yield
 
@@ -413,26 +399,32 @@ class HistoryCheck:
         if not self._histories:
             self._begin(self._bounds())
         self.revision += 1
-        found = [late.count_events(start, end, count) for late in self._late_partitions.values()]
-        self._compute()
-        found += [shared.count_events(start, end, count) for shared in self._shared.values()]
-        for number, history in enumerate(self._histories):
-            if isinstance(history, NamedHistory):
-                self._take(number, self._followed(number, history))
-            else:
+        found = [rows.count_events(start, end, count) for rows in self._rows_of_several]
+        for number, history in self._following():
+            if not isinstance(history, NamedHistory):
                 found.append(history.count_events(start, end, count))
                 self._take(number, history.changes())
         return all(found)
 
-    def _followed(self, number: int, history: NamedHistory) -> Changes:
-        """Let a history hear what has become of rows, or of time; return what changes."""
-        if isinstance(history, SharingHistory):
-            self._shared[self._partition_of[number]].tell_time(history)
-            return history.changes()
-        assert isinstance(history, FollowingHistory)
-        late = self._late_partitions[self._partition_of[number]]
-        late.emit(history, self._clocks[number])
-        return history.changes()
+    @property
+    def _rows_of_several(self) -> list[LatePartition | SharedRows]:
+        """What admits rows for several histories."""
+        return [*self._late_partitions.values(), *self._shared.values()]
+
+    def _following(self, *, is_end: bool = False) -> Iterator[tuple[int, NumberedHistory]]:
+        """Yield each history, once it has heard of rows and of time that others have admitted."""
+        self._compute(is_end=is_end)
+        for number, history in enumerate(self._histories):
+            partition, clock = self._partition_of[number], self._clocks[number]
+            if isinstance(history, SharingHistory):
+                self._shared[partition].emit(history)
+                passed, kind = self._shared[partition].passed_over
+                self._now[number, kind] += passed
+            elif isinstance(history, FollowingHistory):
+                self._late_partitions[partition].emit(history, clock)
+            if isinstance(history, NamedHistory):
+                self._take(number, history.changes())
+            yield number, history
 
     def _take(self, number: int, changes: Changes) -> None:
         """Count the changes of a history; those of policies can be taken out."""
@@ -500,14 +492,9 @@ class HistoryCheck:
         last = max(one.last_time() for one in self.leaders)
         end = end_time_of_all(last, clock if end_time == "last" else end_time)
         end_of_ticks = end_time_of_all(clock, end_time)
-        for late in self._late_partitions.values():
-            late.finish(end)
-        self._compute(is_end=True)
-        for shared in self._shared.values():
-            shared.finish(end)
-        for number, history in enumerate(self._histories):
-            if isinstance(history, NamedHistory):
-                self._take(number, self._followed(number, history))
+        for rows in self._rows_of_several:
+            rows.finish(end)
+        for number, history in self._following(is_end=True):
             when = self._clocks[number]
             own = end if when is None or not when.has_ticks else end_of_ticks
             # where rows wait, time decides nothing
@@ -533,8 +520,7 @@ class HistoryCheck:
         """The number of bytes that are held so that late rows can come, about, without ids."""
         parts = ("held_bytes", "state_bytes")
         held = sum(one.counter(part) for one in self._histories for part in parts)
-        held += sum(late.byte_count for late in self._late_partitions.values())
-        held += sum(shared.byte_count for shared in self._shared.values())
+        held += sum(rows.byte_count for rows in self._rows_of_several)
         held += 0 if self.relations is None else self.relations.byte_count
         held += self.bytes_beside
         held += 0 if self.messages is None else self.messages.held_bytes
@@ -558,11 +544,10 @@ class HistoryCheck:
             "counts": [self.position, self.revision, self.revision_count],
         }
         histories = (history.snapshot() for history in self._histories)
-        late = (one.snapshot() for one in self._late_partitions.values())
+        rows = (one.snapshot() for one in self._rows_of_several)
         relations = () if self.relations is None else (self.relations.snapshot(),)
         noted = [one.snapshot() for one in (self.origins, self.messages) if one is not None]
-        shared = (one.leader.snapshot() for one in self._shared.values())
-        parts = [json.dumps(head).encode(), *histories, *noted, *relations, *late, *shared]
+        parts = [json.dumps(head).encode(), *histories, *noted, *relations, *rows]
         return sealed(self._settings(), joined_parts(parts))
 
     def restore(self, snapshot: bytes) -> None:
@@ -585,14 +570,11 @@ class HistoryCheck:
             self._now = np.array(head["now"], np.int64).reshape(self._now.shape)
             if head["lengths"] is not None:
                 self._begin(Bounds(*head["lengths"]))
-            holders: list[
-                NumberedHistory | LateOrigins | LateMessages | RevisedRelations | LatePartition
-            ] = [*self._histories]
+            holders: list[Any] = [*self._histories]
             holders += [one for one in (self.origins, self.messages) if one is not None]
             # what relations have as columns must be known before streams
             holders += () if self.relations is None else (self.relations,)
-            holders += self._late_partitions.values()
-            holders += (shared.leader for shared in self._shared.values())
+            holders += self._rows_of_several
             for holder, part in zip(holders, parts, strict=True):
                 holder.restore(part)
         except SnapshotError:
@@ -624,10 +606,8 @@ class HistoryCheck:
         counts = [0] * len(self.partitions.columns)
         for partition, history in zip(self._partition_of, self._histories, strict=False):
             counts[partition] = max(counts[partition], len(history.keys))
-        for partition, late in self._late_partitions.items():
-            counts[partition] = max(counts[partition], len(late.leader.keys))
-        for partition, shared in self._shared.items():
-            counts[partition] = max(counts[partition], len(shared.leader.keys))
+        for partition, rows in [*self._late_partitions.items(), *self._shared.items()]:
+            counts[partition] = max(counts[partition], len(rows.leader.keys))
         return counts
 
     def _event_count(self, number: int) -> int:
@@ -686,8 +666,7 @@ class HistoryCheck:
     def leaders(self) -> list[NumberedHistory]:
         """The histories that decide which rows there are: rows can be equal for some policies."""
         own = [one for one in self._histories if not isinstance(one, NamedHistory)]
-        own += [late.leader for late in self._late_partitions.values()]
-        return own + [shared.leader for shared in self._shared.values()]
+        return own + [rows.leader for rows in self._rows_of_several]
 
     @property
     def waiting_rows(self) -> int:

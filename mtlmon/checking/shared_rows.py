@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from mtlmon.checking.clocks import EndTime
     from mtlmon.checking.sources import EventBatch
     from mtlmon.history.following import Found, Passed
+    from mtlmon.policy.definitions import Clock
 
 __all__ = ["LEAST_SHARING", "SharedRows"]
 
@@ -38,14 +39,21 @@ class SharedRows:
     Args:
         partition: the number of the partition.
         lateness: how much later than the largest time-stamp so far a row may come.
+        shown: the kinds of verdicts that are wanted.
 
     Attributes:
         leader: admits the rows.
+        passed_over: how many rows `emit` has not told last, and the kind of their verdict.
     """
 
-    def __init__(self, partition: int, lateness: int) -> None:
+    passed_over = 0, 0
+
+    def __init__(self, partition: int, lateness: int, shown: Collection[int]) -> None:
         self._partition = partition
+        self._shown = shown
         self.leader = LeadingHistory(lateness=lateness)
+        # the rows that were taken last
+        self._batch: EventBatch | None = None
         self._offsets = np.empty(0, np.uint64)
         self._is_admitted = np.empty(0, np.uint8)
         self._touched = np.empty(0, np.uint32)
@@ -53,7 +61,7 @@ class SharedRows:
         self._count = 0
         self._passed: list[Passed] = []
 
-    def push(self, batch: EventBatch) -> NDArray[np.int64]:
+    def push(self, batch: EventBatch, inputs: object = None) -> NDArray[np.int64]:
         """Take the next rows; return the indices of those that come too late."""
         count = len(batch.time_stamps)
         first = self.leader.numbers_of_next(1)[0]
@@ -61,6 +69,7 @@ class SharedRows:
         stamps = np.asarray(batch.time_stamps, np.int64)
         refused, found = self.leader.admit(stamps, None, numbers)
         self._note(found)
+        self._batch = batch
         placed = np.concatenate([one.placed for one, _ in found])
         places = (placed["number"] - first).astype(np.intp)
         self._offsets, self._is_admitted = np.zeros(count, np.uint64), np.zeros(count, np.uint8)
@@ -84,38 +93,34 @@ class SharedRows:
         self._note(self.leader.ended(end_time))
 
     def _note(self, found: Found) -> None:
-        """Note how far time passes without a row."""
+        """Note how far time passes without a row, and that there are no more rows."""
+        self._batch = None
         self._passed = [passed for _, passed in found if passed is not None]
 
-    def follow(
-        self, history: SharingHistory, batch: EventBatch, shown: Collection[int]
-    ) -> tuple[int, int]:
-        """Let a policy hear of the rows that were taken last.
-
-        Args:
-            history: its history.
-            batch: the rows.
-            shown: the kinds of verdicts that are wanted.
-
-        Returns:
-            How many rows it has passed over, and the kind of their verdict.
-        """
-        kind = history.fixed_verdict
-        taken = history.follow_some(
-            batch.events_of(history.atoms, self._partition),
-            batch.numbers_of(self._partition),
-            (self._offsets, self._is_admitted, self._touched),
-            self.leader,
-            is_sparse=kind is not None and kind not in shown,
-        )
-        self.tell_time(history)
-        return self._count - taken, kind or 0
-
-    def tell_time(self, history: SharingHistory) -> None:
-        """Let a policy hear how far time has passed last."""
+    def emit(self, history: SharingHistory, clock: Clock | None = None) -> None:
+        """Let the history of a policy hear of the rows that were taken last, and of time."""
+        kind, taken, count = history.fixed_verdict, 0, 0
+        if self._batch is not None:
+            count = self._count
+            taken = history.follow_some(
+                self._batch.events_of(history.atoms, self._partition),
+                self._batch.numbers_of(self._partition),
+                (self._offsets, self._is_admitted, self._touched),
+                self.leader,
+                is_sparse=kind is not None and kind not in self._shown,
+            )
+        self.passed_over = count - taken, kind or 0
         history.keep_time(self.leader)
         for passed in self._passed:
             history.pass_time(*passed)
+
+    def snapshot(self) -> bytes:
+        """Return the state between two batches as bytes, for `restore`."""
+        return self.leader.snapshot()
+
+    def restore(self, snapshot: bytes) -> None:
+        """Go on from a snapshot; nothing must have come."""
+        self.leader.restore(snapshot)
 
     @property
     def byte_count(self) -> int:
