@@ -207,25 +207,80 @@ def waiting_parts(Histories histories not None):
     )
 
 
-def known_ids(Histories histories not None):
-    """Each id with the trace, the time-stamp and the offset of its event; -1 if it waits."""
-    cdef list found = []
+def facts_of(Histories histories not None):
+    """What is known beside traces and events that wait, for `set_facts`, as JSON can say it.
+
+    Of each id there are the trace, the time-stamp and the offset of its event, -1 if that waits; of
+    each retraction that waits since when, and its id, or the trace, time-stamp and letter.
+    """
+    cdef list ids = []
+    cdef list intervals = []
     cdef const Handle *handle
+    cdef const Interval *interval
+    cdef uint32_t k
     for name, number in histories.ids.items():
         handle = &histories.handles[<uint32_t> number]
-        found.append(
-            (name, handle.trace, handle.time_stamp, -1 if handle.waits else handle.offset)
-        )
-    return found
+        ids.append((name, handle.trace, handle.time_stamp, -1 if handle.waits else handle.offset))
+    for k in range(histories.interval_count):
+        interval = &histories.intervals[k]
+        intervals.append((interval.start, interval.end, interval.expected, interval.found))
+    return {
+        "ids": ids,
+        "awaited": list(histories.awaited.items()),
+        "awaited_rows": [
+            (trace, time_stamp, letter.hex(), since)
+            for since, (trace, time_stamp, letter) in histories.awaited_since
+            if since in histories.awaited_rows.get((trace, time_stamp, letter), ())
+        ],
+        "intervals": intervals,
+        # as far as it matters for traces whose first event is to come
+        "advances": [histories.advances.items[k] for k in range(histories.advances.count)],
+        "now": histories.now_of_all if histories.has_now else None,
+        "known": [
+            histories.passed_of_all, histories.closed_below, histories.earliest,
+            bool(histories.takes_ids), histories.event_count, histories.late_count,
+            histories.refused_count, histories.retracted_count, histories.duplicate_count,
+            histories.unmatched_count, histories.incomplete_count, histories.row_count,
+        ],
+    }
 
 
-def add_ids(Histories histories not None, list ids not None, bytes waiting not None):
-    """Remember ids, after all events have been added.
+def set_facts(Histories histories not None, dict facts not None, bytes waiting not None):
+    """Go on from what `facts_of` has returned, after all events have been added.
 
-    Args:
-        ids: as `known_ids` returns them.
-        waiting: for each event that waits the number of its id, as `waiting_parts` returns them.
+    waiting: for each event that waits the number of its id, as `waiting_parts` returns them.
+
+    Raises:
+        SnapshotError: the facts do not fit the events, or each other.
     """
+    cdef Interval *interval
+    add_ids(histories, facts["ids"], waiting)
+    reserve(
+        <void **> &histories.intervals, &histories.interval_room, len(facts["intervals"]),
+        sizeof(Interval)
+    )
+    for start, end, expected, found in facts["intervals"]:
+        interval = &histories.intervals[histories.interval_count]
+        interval.start = start
+        interval.end = end
+        interval.expected = expected
+        interval.found = found
+        histories.interval_count += 1
+    for time_stamp in facts["advances"]:
+        put_word(&histories.advances, time_stamp)
+    histories.has_now = facts["now"] is not None
+    histories.now_of_all = facts["now"] or 0
+    (
+        histories.passed_of_all, histories.closed_below, histories.earliest, histories.takes_ids,
+        histories.event_count, histories.late_count, histories.refused_count,
+        histories.retracted_count, histories.duplicate_count, histories.unmatched_count,
+        histories.incomplete_count, histories.row_count,
+    ) = facts["known"]
+    add_retractions(histories, facts["awaited"], facts["awaited_rows"])
+
+
+cdef int add_ids(Histories histories, list ids, bytes waiting) except -1:
+    """Remember ids, with the numbers that events which wait have among them."""
     cdef uint32_t number, k
     cdef Handle *handle
     cdef const uint32_t *numbers = <const uint32_t *> <const char *> waiting
@@ -260,22 +315,11 @@ def add_ids(Histories histories not None, list ids not None, bytes waiting not N
     for number in range(histories.handle_count):
         if histories.handles[number].waits and histories.handles[number].place == NO_HANDLE:
             raise SnapshotError(_DAMAGED)
+    return 0
 
 
-def retraction_parts(Histories histories not None):
-    """What waits for events: pairs of ids and times, and traces, time-stamps, letters and times."""
-    return (
-        list(histories.awaited.items()),
-        [
-            (trace, time_stamp, letter.hex(), since)
-            for since, (trace, time_stamp, letter) in histories.awaited_since
-            if since in histories.awaited_rows.get((trace, time_stamp, letter), ())
-        ],
-    )
-
-
-def add_retractions(Histories histories not None, list ids not None, list rows not None):
-    """Let retractions wait, as `retraction_parts` returns them, after `set_facts`.
+cdef int add_retractions(Histories histories, list ids, list rows) except -1:
+    """Let retractions wait.
 
     Raises:
         SnapshotError: they came later than the last row, or are of no trace or letter there is.
@@ -298,41 +342,7 @@ def add_retractions(Histories histories not None, list ids not None, list rows n
         key = (trace, time_stamp, letter)
         histories.awaited_rows.setdefault(key, []).append(since)
         histories.awaited_since.append((since, key))
-
-
-def interval_parts(Histories histories not None):
-    """The intervals whose events are counted, up to when all are known, and the first time."""
-    cdef uint32_t k
-    return (
-        [
-            (
-                histories.intervals[k].start, histories.intervals[k].end,
-                histories.intervals[k].expected, histories.intervals[k].found,
-            )
-            for k in range(histories.interval_count)
-        ],
-        histories.closed_below,
-        histories.earliest,
-    )
-
-
-def add_intervals(
-    Histories histories not None, list intervals not None, uint64_t closed_below, uint64_t earliest
-):
-    """Count the events of intervals, as `interval_parts` returns them."""
-    cdef Interval *interval
-    reserve(
-        <void **> &histories.intervals, &histories.interval_room, len(intervals), sizeof(Interval)
-    )
-    for start, end, expected, found in intervals:
-        interval = &histories.intervals[histories.interval_count]
-        interval.start = start
-        interval.end = end
-        interval.expected = expected
-        interval.found = found
-        histories.interval_count += 1
-    histories.closed_below = closed_below
-    histories.earliest = earliest
+    return 0
 
 
 cdef size_t atom_count(Histories histories):
@@ -382,47 +392,3 @@ def add_waiting(
         ):
             raise SnapshotError(_DAMAGED)
     histories.arrivals.count = <uint32_t> count
-
-
-def remembered_advances(Histories histories not None):
-    """When time has passed, as far as it matters for traces whose first event is to come."""
-    return [histories.advances.items[k] for k in range(histories.advances.count)]
-
-
-def set_facts(
-    Histories histories not None, list known not None, list advances not None,
-    list counts not None
-):
-    """Go on from a snapshot: what `known_facts` and the other functions here have returned."""
-    now, histories.passed_of_all, histories.takes_ids = known
-    histories.has_now = now is not None
-    histories.now_of_all = 0 if now is None else now
-    for time_stamp in advances:
-        put_word(&histories.advances, time_stamp)
-    (
-        histories.event_count, histories.late_count, histories.refused_count,
-        histories.retracted_count, histories.duplicate_count, histories.unmatched_count,
-        histories.incomplete_count, histories.row_count,
-    ) = counts
-
-
-def counts_of(Histories histories not None):
-    """The counts that `set_facts` takes."""
-    return [
-        histories.event_count, histories.late_count, histories.refused_count,
-        histories.retracted_count, histories.duplicate_count, histories.unmatched_count,
-        histories.incomplete_count, histories.row_count,
-    ]
-
-
-def known_facts(Histories histories not None):
-    """What is known of all rows so far.
-
-    Returns:
-        The largest time-stamp, or None if there is none; how far time has passed without an event;
-        and whether any row has had an id.
-    """
-    return [
-        histories.now_of_all if histories.has_now else None, histories.passed_of_all,
-        bool(histories.takes_ids),
-    ]

@@ -11,18 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from mtlmon.errors import MtlmonError, SnapshotError
 from mtlmon.history.native import (
-    add_ids,
-    add_intervals,
-    add_retractions,
     add_trace,
     add_waiting,
-    counts_of,
+    facts_of,
     first_state,
-    interval_parts,
-    known_facts,
-    known_ids,
-    remembered_advances,
-    retraction_parts,
     set_facts,
     trace_parts,
     waiting_parts,
@@ -48,10 +40,8 @@ def encode(
     if histories.finished:
         raise SnapshotError("the history is finished: take the snapshot before that")
     _require_plain(keys, "key")
-    ids = known_ids(histories)
-    awaited, awaited_rows = retraction_parts(histories)
-    _require_plain([name for name, *_ in ids + awaited], "id")
-    intervals, closed_below, earliest = interval_parts(histories)
+    known = facts_of(histories)
+    _require_plain([name for name, *_ in known["ids"] + known["awaited"]], "id")
     # The state without events shows what formula the snapshot is of.
     blobs = [first_state(histories)]
     traces = []
@@ -67,15 +57,7 @@ def encode(
         "facts": facts,
         "keys": list(keys),
         "traces": traces,
-        "known": known_facts(histories),
-        "ids": ids,
-        "awaited": awaited,
-        "awaited_rows": awaited_rows,
-        "intervals": intervals,
-        "closed_below": closed_below,
-        "earliest": earliest,
-        "advances": remembered_advances(histories),
-        "counts": counts_of(histories),
+        "known": known,
     }
     return sealed(_KIND, joined_parts([json.dumps(head).encode(), *blobs]))
 
@@ -103,16 +85,14 @@ def decode(
             add_trace(histories, state, stamps, letters, emitted, offset, places, *rest)
         stamps, letters, traces, numbers, waiting_ids = blobs[-5:]
         add_waiting(histories, stamps, letters, traces, numbers)
-        add_ids(histories, head["ids"], waiting_ids)
-        add_intervals(histories, head["intervals"], head["closed_below"], head["earliest"])
-        set_facts(histories, head["known"], head["advances"], head["counts"])
-        add_retractions(histories, head["awaited"], head["awaited_rows"])
+        known = head["known"]
+        set_facts(histories, known, waiting_ids)
         keys, facts = head["keys"], head["facts"]
         emitted = facts["told_final"]
         if not (
             _are_plain(keys)
             and len(set(keys)) == len(keys)
-            and _are_plain([name for name, *_ in head["ids"] + head["awaited"]])
+            and _are_plain([name for name, *_ in known["ids"] + known["awaited"]])
             and facts["is_keyed"] in (None, False, True)
             and (emitted is None or type(emitted) is int)
         ):
