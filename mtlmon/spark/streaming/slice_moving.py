@@ -67,16 +67,8 @@ def moved_states(
         aligned.append(one.aligned())
     waiting = _split_waiting(aligned, split)
     settings = SliceSettings.of(new, lateness)
-    facts = SliceFacts(
-        generation=known[0].generation + 1,
-        slices=new.slices,
-        batch=known[0].batch,
-        horizon=horizon,
-        next_wakeup=None,
-        emitted=None,
-        lateness=lateness,
-        policy=settings.policy,
-        slicing=settings.slicing,
+    facts = SliceFacts.first(settings, new.slices)._replace(
+        generation=known[0].generation + 1, batch=known[0].batch, horizon=horizon
     )
     return [
         SliceEntry(

@@ -96,6 +96,13 @@ class SliceFacts(NamedTuple):
     policy: str
     slicing: str
 
+    @classmethod
+    def first(cls, settings: SliceSettings, slices: int) -> SliceFacts:
+        """Return what is known of a slice that has not been visited."""
+        return cls(
+            0, slices, 0, 0, None, None, settings.lateness, settings.policy, settings.slicing
+        )
+
 
 class SliceEntry(NamedTuple):
     """An entry of the journal.

@@ -135,7 +135,8 @@ class LiveSlice:
             What brings the state before to the one after; the valuations that the slice reports;
             and the late rows.
         """
-        before = self.facts
+        before = self.facts or SliceFacts.first(self._settings, self._planned.slices)
+        is_in_batch = bool(blocks) or self.facts is None
         on_time, late = [], []
         admitted_from = self._admission.admits_from(horizon)
         for table in map(unpacked_rows, blocks):
@@ -147,16 +148,11 @@ class LiveSlice:
                 late += table.filter(pa.array(said)).select([TIME, ATOM]).to_batches()
             on_time.append(table.filter(pa.array(~is_late & (atoms != END))))
         found = self._take(on_time, horizon)
-        self.facts = SliceFacts(
-            0 if before is None else before.generation,
-            self._planned.slices,
-            batch if blocks or before is None else before.batch,
-            horizon,
-            self._next_wakeup(horizon),
-            None,
-            self._settings.lateness,
-            self._settings.policy,
-            self._settings.slicing,
+        self.facts = before._replace(
+            batch=batch if is_in_batch else before.batch,
+            horizon=horizon,
+            next_wakeup=self._next_wakeup(horizon),
+            emitted=None,
         )
         return SliceEntry(self.facts, _packed(on_time)), found, late
 
