@@ -606,7 +606,9 @@ class HistoryCheck:
         counts = [0] * len(self.partitions.columns)
         for partition, history in zip(self._partition_of, self._histories, strict=False):
             counts[partition] = max(counts[partition], len(history.keys))
-        for partition, rows in [*self._late_partitions.items(), *self._shared.items()]:
+        of_several: list[tuple[int, LatePartition | SharedRows]]
+        of_several = [*self._late_partitions.items(), *self._shared.items()]
+        for partition, rows in of_several:
             counts[partition] = max(counts[partition], len(rows.leader.keys))
         return counts
 

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from mtlmon.policy.predicates.time_points import Waiting
+from mtlmon.streams.named_rows import NO_NAMES, Names
 from mtlmon.support.snapshot_parts import damaged, joined_parts, split_parts
 
 if TYPE_CHECKING:
@@ -240,20 +241,12 @@ def tick_bytes(sets: Sequence[TickSets]) -> int:
     )
 
 
-class Queue(NamedTuple):
-    """Rows that wait for later values, in the order of time: those of a trace go in this order.
+class Queue(Names):
+    """Names of rows that wait for later values, in the order of time: those of a trace go so."""
 
-    Attributes:
-        time_stamps: their time-stamps.
-        traces: the numbers of their traces.
-        offsets: their offsets.
-    """
+    __slots__ = ()
 
-    time_stamps: NDArray[np.int64]
-    traces: NDArray[np.uint32]
-    offsets: NDArray[np.uint64]
-
-    def joined(self, other: Queue) -> Queue:
+    def joined(self, other: Names) -> Queue:
         """Return these rows, and others behind them."""
         return Queue(
             np.concatenate([self.time_stamps, other.time_stamps]),
@@ -272,47 +265,35 @@ class Queue(NamedTuple):
         places[own] = order[starts + ranks]
         is_left = np.ones(len(self.traces), np.bool_)
         is_left[places] = False
-        rest = Queue(self.time_stamps[is_left], self.traces[is_left], self.offsets[is_left])
+        rest = Queue(*self.taken(np.flatnonzero(is_left)))
         return removed._replace(offsets=self.offsets[places]), rest
 
-    def is_same(self, other: Queue) -> bool:
-        """Whether the same rows wait."""
-        return (
-            np.array_equal(self.time_stamps, other.time_stamps)
-            and np.array_equal(self.traces, other.traces)
-            and np.array_equal(self.offsets, other.offsets)
-        )
+
+NO_QUEUE = Queue(*NO_NAMES)
 
 
-NO_QUEUE = Queue(np.empty(0, np.int64), np.empty(0, np.uint32), np.empty(0, np.uint64))
-
-
-def queues_as_bytes(queues: Sequence[Mapping[When, Queue]]) -> bytes:
+def queues_as_bytes(queues: Mapping[When, Queue]) -> bytes:
     """Return queues as bytes, for `queues_of_bytes`."""
-    columns = (column for one in queues for queue in one.values() for column in queue)
-    return joined_parts([column.tobytes() for column in columns])
+    return joined_parts(column.tobytes() for queue in queues.values() for column in queue)
 
 
-def queues_of_bytes(data: bytes, count: int, kinds: Sequence[When]) -> list[dict[When, Queue]]:
-    """Return so many queues of each of some kinds.
+def queues_of_bytes(data: bytes, kinds: Sequence[When]) -> dict[When, Queue]:
+    """Return the queues of some kinds.
 
     Raises:
         SnapshotError: the bytes are damaged.
         ValueError: likewise.
     """
     parts = split_parts(data) if kinds else []
-    if len(parts) != 3 * count * len(kinds):
+    if len(parts) != 3 * len(kinds):
         raise damaged()
-    found: list[dict[When, Queue]] = []
-    for number in range(count):
-        own = {}
-        for place, kind in enumerate(kinds):
-            first = 3 * (number * len(kinds) + place)
-            times, traces, offsets = parts[first : first + 3]
-            own[kind] = Queue(
-                np.frombuffer(times, np.int64),
-                np.frombuffer(traces, np.uint32),
-                np.frombuffer(offsets, np.uint64),
-            )
-        found.append(own)
+    found = {}
+    for kind, times, traces, offsets in zip(
+        kinds, parts[::3], parts[1::3], parts[2::3], strict=True
+    ):
+        found[kind] = Queue(
+            np.frombuffer(times, np.int64),
+            np.frombuffer(traces, np.uint32),
+            np.frombuffer(offsets, np.uint64),
+        )
     return found

@@ -119,13 +119,13 @@ class WholeStates:
             state = self._parked.get(slot)
             return self._of_new_program() if state is None else state[0]
         if self._known is None:
-            queues = queues_as_bytes([self._queues])
+            queues = queues_as_bytes(self._queues)
             self._known = joined_parts([self._computer.program.snapshot(), queues])
         return self._known
 
     def _of_new_program(self) -> bytes:
         queues: Queues = dict.fromkeys(self._computer.waiting, NO_QUEUE)
-        return joined_parts([self._computer.first_state, queues_as_bytes([queues])])
+        return joined_parts([self._computer.first_state, queues_as_bytes(queues)])
 
     def load(self, slot: int, state: bytes | None) -> None:
         """Let a slot have a state; None for that before the first row."""
@@ -140,7 +140,7 @@ class WholeStates:
         if not self._computer.waiting:
             return {}
         _, queues = split_parts(state)
-        return queues_of_bytes(queues, 1, self._computer.waiting)[0]
+        return queues_of_bytes(queues, self._computer.waiting)
 
     def move(self, slot: int, target: int) -> None:
         """Let a slot have the state of another one, which has none then."""
@@ -254,7 +254,7 @@ class WholeStates:
         self._known = None
         ticks = {kind: own._replace(traces=own.traces + trace) for kind, own in ticks.items()}
         for kind, queue in self._queues.items():
-            waiting = queue if rows is None else queue.joined(Queue(*rows.names))
+            waiting = queue if rows is None else queue.joined(rows.names)
             ticks[kind], self._queues[kind] = waiting.named(ticks[kind])
         self._computer.emit_tick_values(ticks)
         return held, ticks
