@@ -7,6 +7,8 @@ from libc.stdint cimport uint8_t, uint32_t, uint64_t
 
 cdef enum:
     DIGEST_BYTES = 8
+    NUMBER_BYTES = 10       # a number has at most so many
+    LEAST_ROOM = 256
 
 
 cdef bytes digest(data)
@@ -15,9 +17,11 @@ cdef object damaged()
 
 
 cdef class NumberWriter:
-    cdef bytearray data
+    cdef uint8_t *items
+    cdef size_t count, room
 
     cdef bytes taken(self)
+    cdef int make_room(self, size_t more) except -1
     cdef int put(self, uint64_t value) except -1
     cdef int put_bytes(self, bytes value) except -1
 

@@ -7,7 +7,9 @@ is not trusted: every number is checked against a bound.
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stddef cimport size_t
-from libc.stdint cimport INT64_MAX, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport INT64_MAX, SIZE_MAX, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport free, realloc
+from libc.string cimport memcpy
 
 from mtlmon.errors import SnapshotError
 
@@ -33,28 +35,55 @@ cdef object damaged():
 
 
 cdef class NumberWriter:
-    """Appends numbers to a buffer."""
+    """Appends numbers to a buffer.
 
-    def __cinit__(self):
-        self.data = bytearray()
+    PERF: to append byte by byte to a `bytearray` took six times as long.
+    """
+
+    def __dealloc__(self):
+        free(self.items)
 
     cdef bytes taken(self):
         """What was written since the last call."""
-        cdef bytes data = bytes(self.data)
-        self.data = bytearray()
+        cdef bytes data = PyBytes_FromStringAndSize(
+            <const char *> self.items, <Py_ssize_t> self.count
+        )
+        self.count = 0
         return data
 
+    cdef int make_room(self, size_t more) except -1:
+        """Make room for so many more bytes."""
+        cdef size_t wanted = self.count + more
+        cdef void *grown
+        if wanted > SIZE_MAX // 4:
+            raise MemoryError("mtlmon: out of memory")
+        wanted = max(wanted, 2 * self.room)
+        grown = realloc(self.items, wanted)
+        if grown == NULL:
+            raise MemoryError("mtlmon: out of memory")
+        self.items = <uint8_t *> grown
+        self.room = wanted
+        return 0
+
     cdef int put(self, uint64_t value) except -1:
+        if self.room - self.count < NUMBER_BYTES:
+            self.make_room(LEAST_ROOM)
         while value >= 0x80:
-            self.data.append(value & 0x7F | 0x80)
+            self.items[self.count] = <uint8_t> (value & 0x7F | 0x80)
+            self.count += 1
             value >>= 7
-        self.data.append(value)
+        self.items[self.count] = <uint8_t> value
+        self.count += 1
         return 0
 
     cdef int put_bytes(self, bytes value) except -1:
         """Write bytes, preceded by their number."""
-        self.put(<uint64_t> len(value))
-        self.data += value
+        cdef size_t size = <size_t> len(value)
+        self.put(size)
+        if self.room - self.count < size:
+            self.make_room(size)
+        memcpy(self.items + self.count, PyBytes_AS_STRING(value), size)
+        self.count += size
         return 0
 
 
