@@ -351,12 +351,11 @@ class PointHistory:
             self._rows.named(placed, self._origins[places])
         if self.names is None:
             return
-        columns = placed["time_stamp"].tolist(), placed["offset"].tolist(), places.tolist()
-        for time_stamp, offset, place in zip(*columns, strict=True):
-            if not self._keys[place]:
-                # it is behind a forged snapshot
-                raise damaged()
-            self.names.add(time_stamp, offset, self._keys[place])
+        keys = [self._keys[place] for place in places.tolist()]
+        if not all(keys):
+            # it is behind a forged snapshot
+            raise damaged()
+        self.names.add_placed(placed["time_stamp"], placed["offset"], keys)
 
     def _clear_pool(self) -> None:
         waiting = self.leader.waiting
