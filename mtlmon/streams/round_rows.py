@@ -33,7 +33,7 @@ __all__ = ["RoundRows", "Touching"]
 # A chunk has at least so many rows, if its state does not suggest more.
 _SPACING = 16
 # The same where a chunk has a state of the whole program.
-_WHOLE_SPACING = 1024
+_WHOLE_SPACING = 4096
 # So many places of rows that have gone are kept before all places change.
 _SPARE_ROWS = 4096
 # With more parts, rows are joined to fewer.
