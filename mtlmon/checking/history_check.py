@@ -28,6 +28,7 @@ from mtlmon.checking.clocks import (
 )
 from mtlmon.checking.late_origins import LateOrigins
 from mtlmon.checking.partitions import partitions_of
+from mtlmon.checking.revising import Revising
 from mtlmon.checking.shared_rows import LEAST_SHARING, SharedRows
 from mtlmon.checking.triggered import Companions
 from mtlmon.engine.memory_limit import formula_bytes
@@ -64,7 +65,7 @@ if TYPE_CHECKING:
     from mtlmon.policy.definitions import Clock
     from mtlmon.policy.limits import Tally, Triggered
     from mtlmon.policy.predicates.time_points import When
-    from mtlmon.relations.revised import Changed, RevisedRelations
+    from mtlmon.relations.revised import RevisedRelations
     from mtlmon.streams.atoms import StreamAtoms
 
 __all__ = ["Bounds", "HistoryCheck"]
@@ -119,6 +120,7 @@ class HistoryCheck:
         inputs: then the function that returns the columns that streams read of a batch.
         relations: the relations of the log's rows in which atoms look values up; there is one time
             for all keys then.
+        revising: keeps them up to date; set this before the first events if others do so, too.
         messages: the messages of violations, if they are made; see `make_messages`.
         clocks: for each policy, its time-points; None if all are on all rows.
         emitted_below: the bound that whoever takes changes has emitted.
@@ -129,6 +131,7 @@ class HistoryCheck:
     messages: LateMessages | None = None
 
     relations: RevisedRelations | None = None
+    revising: Revising | None = None
     streams: StreamAtoms | None = None
     inputs: Callable[[Any], pa.RecordBatch] | None = None
     # how many rows have a state of the streams; 0 means as many as its size suggests
@@ -284,6 +287,9 @@ class HistoryCheck:
             for partition, needed in enumerate(atoms_of_partitions(len(columns), followed))
             if needed
         }
+        if self.relations is not None:
+            self.revising = self.revising or Revising(self.relations)
+            self.revising.add(self._late_partitions.values(), ask_first=True)
 
     def _relations_of(self, partition: int) -> frozenset[str]:
         """The relations of the log's rows that the rows and ticks of a partition depend on."""
@@ -366,17 +372,8 @@ class HistoryCheck:
 
     def _compute(self, *, is_end: bool = False) -> None:
         """Compute the atoms that depend on other rows, of the last batch or of the end."""
-        changed: Sequence[Changed] = ()
-        looking = [late for late in self._late_partitions.values() if late.relations]
-        if looking:
-            assert self.relations is not None
-            # all partitions take in the same rows
-            changed = looking[0].revise(self.relations, is_end=is_end)
         for late in self._late_partitions.values():
-            late.compute(changed)
-        if looking and self.relations is not None:
-            # whether a relation changes at a time depends on what is valid just before
-            self.relations.forget(min(late.computed_from for late in looking) - 1)
+            late.compute(self.revising, is_end=is_end)
 
     def pass_time(self, time_stamp: int) -> Iterator[None]:
         """Let time pass without events."""

@@ -113,6 +113,9 @@ class LateChecks:
             return
         first = self.position
         self.is_within_row = True
+        if self.answers is not None:
+            # it goes on with relations as they were before these rows
+            _ = self.answers.history
         refused = known = np.zeros(count, np.bool_)
         try:
             for check in self.checks:

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from mtlmon.checking.late_origins import LateOrigins
+    from mtlmon.checking.revising import Revising
     from mtlmon.checking.sources import EventBatch
     from mtlmon.history.following import Found, Outcome, Passed
     from mtlmon.policy.definitions import Clock
@@ -57,7 +58,7 @@ if TYPE_CHECKING:
     from mtlmon.streams.late_computing import Computed
     from mtlmon.streams.late_ticks import ChangedTicks
 
-__all__ = ["LatePartition"]
+__all__ = ["LatePartition", "texts_of"]
 
 # How many traces a batch looks at for rows to forget, beside those that it has rows of.
 _SWEPT_TRACES = 64
@@ -109,10 +110,11 @@ class LatePartition:
         origins: gets the rows that time-points come from, if they are wanted.
         outcome: as for `LeadingHistory`.
         taker: as for `Computer`.
+        leader: finds which rows there are, for other partitions as well, as one trace; None for
+            one of its own. Somebody else hands over what it tells then.
 
     Attributes:
         leader: finds which rows there are.
-        found: what has become of rows, as `leader` has told last.
         atoms: the atoms, in the order of the columns of `Rows.held`.
         relations: as given.
     """
@@ -134,8 +136,10 @@ class LatePartition:
         origins: LateOrigins | None = None,
         outcome: Outcome | None = None,
         taker: Callable[[Computed], None] | None = None,
+        leader: LeadingHistory | None = None,
     ) -> None:
         self._taker = taker
+        self._has_own_leader = leader is None
         self._streams = streams
         self._origins = origins
         self.relations = relations
@@ -150,9 +154,12 @@ class LatePartition:
         plain = [name for name in dict.fromkeys(atoms) if name not in computed]
         self._plain = plain
         self.atoms = (*plain, *computed)
-        self.leader = LeadingHistory(
+        self.leader = leader or LeadingHistory(
             lateness=lateness, wait=wait, clock=clock, equality=equality, outcome=outcome
         )
+        self._looked_up = frozenset[str]()
+        if streams is not None and relations:
+            self._looked_up = streams.relations_of(partition)
         self._computer: Computer | None = None
         self._rounds: RoundRows | None = None
         # the next trace to look at for rows to forget
@@ -164,8 +171,6 @@ class LatePartition:
         self._ready: _Held | None = None
         self._passed: list[Passed | None] = []
         self._removed = NO_NAMES
-        # what the leader has told last
-        self.found: Found = []
         self._steps: list[Step] = []
         self._revised: Revised | None = None
         # how far time has passed at the end of the log
@@ -177,18 +182,12 @@ class LatePartition:
 
     # ---- batches ---------------------------------------------------------------------------
 
-    def push(
-        self,
-        batch: EventBatch,
-        inputs: pa.RecordBatch | None,
-        texts: Iterable[str] | None = None,
-    ) -> NDArray[np.int64]:
+    def push(self, batch: EventBatch, inputs: pa.RecordBatch | None) -> NDArray[np.int64]:
         """Take a batch; `compute` and `emit` say what has become of it.
 
         Args:
             batch: the rows, as they come.
             inputs: the columns that streams read; None if there are no streams.
-            texts: for each row a text of what else is in it, if that decides which are equal.
 
         Returns:
             The indices of the rows that come too late.
@@ -199,37 +198,42 @@ class LatePartition:
         stamps = np.asarray(batch.time_stamps, np.int64)
         numbers = batch.numbers_of(self._partition)
         corrections = batch.corrections or NO_CORRECTIONS
-        rows = self._rows_of(batch, inputs, numbers)
-        every: Iterable[str] | None = None
-        if corrections.takes_back:
-            every = _texts_of(rows)
-            if texts is not None:
-                every = (f"{one} {more}" for one, more in zip(every, texts, strict=True))
-        own = None if self._origins is None else self._origins.numbered(batch.origins)
-        self._pool.add(self.leader.numbers_of_next(len(stamps)), rows, own)
-        refused, found = self.leader.admit(stamps, every, numbers, corrections)
-        self._arrange(found)
+        rows = self.pool(batch, inputs)
+        texts = texts_of(rows) if corrections.takes_back else None
+        refused, found = self.leader.admit(stamps, texts, numbers, corrections)
+        self.arrange(found)
         return refused
+
+    def pool(self, batch: EventBatch, inputs: pa.RecordBatch | None) -> Rows:
+        """Keep the rows of a batch, before they are admitted; return them without names."""
+        rows = self._rows_of(batch, inputs, batch.numbers_of(self._partition))
+        own = None if self._origins is None else self._origins.numbered(batch.origins)
+        self._pool.add(self.leader.numbers_of_next(len(rows.time_stamps)), rows, own)
+        return rows
 
     def pass_time(self, time_stamp: int) -> None:
         """Let time pass in all traces, without a row."""
-        self._arrange(self.leader.passed_by(time_stamp))
+        self.arrange(self.leader.passed_by(time_stamp))
 
     def count_events(self, start: int, end: int, count: int) -> bool:
         """Do what `LeadingHistory.count_events` does."""
         is_taken, found = self.leader.let_count(start, end, count)
-        self._arrange(found)
+        self.arrange(found)
         return is_taken
 
     def finish(self, end_time: int | Literal["last", "inf"] | None) -> None:
         """End the log: nothing waits any more."""
+        self.know_end(end_time)
+        self.arrange(self.leader.ended(end_time))
+
+    def know_end(self, end_time: int | Literal["last", "inf"] | None) -> None:
+        """Note that the log ends, before its leader does."""
         now = self.leader.now() or 0
         # no tick follows the last time-stamp if the log ends for good; if nothing is known of the
         # time after the log, more may happen at the last one
         last = end_time if isinstance(end_time, int) else now
         self._end = now if end_time is None else max(now, min(LATEST, last + 1))
         self._lets_go = end_time == "inf"
-        self._arrange(self.leader.ended(end_time), is_end=True)
 
     def _rows_of(
         self,
@@ -263,9 +267,8 @@ class LatePartition:
 
     # ---- what has become of rows -----------------------------------------------------------
 
-    def _arrange(self, found: Found, *, is_end: bool = False) -> None:
-        """Find the rows that can be judged now, and those to take back."""
-        self.found = found
+    def arrange(self, found: Found) -> None:
+        """Find the rows that can be judged now, and those to take back, as the leader has told."""
         placed = np.concatenate([one.placed for one, _ in found])
         withdrawn = np.concatenate([one.withdrawn for one, _ in found])
         steps = np.repeat(np.arange(len(found)), [len(one.placed) for one, _ in found])
@@ -286,9 +289,9 @@ class LatePartition:
             )
             self._held = None
         if len(withdrawn):
-            withdrawn = taken_back(ready.rows.by_name, withdrawn, ready.flags)
-        if self.relations and not is_end:
-            waits = ready.rows.time_stamps[ready.order] >= self.known_below
+            withdrawn = taken_back(self._by_name(ready.rows), withdrawn, ready.flags)
+        if self.relations:
+            waits = self.waits(ready.rows.time_stamps[ready.order])
             if waits.any():
                 held = ready.taken(np.flatnonzero(waits))
                 self._held = held._replace(steps=np.zeros_like(held.steps))
@@ -296,6 +299,22 @@ class LatePartition:
         self._ready = ready
         self._passed = [passed for _, passed in found]
         self._removed = Names(withdrawn["time_stamp"], withdrawn["trace"], withdrawn["offset"])
+        if not self._has_own_leader and self._rounds is not None:
+            self._removed = self._rounds.with_traces(self._removed)
+
+    def _by_name(self, rows: Rows) -> dict[str, NDArray[Any]]:
+        """The names of rows as the leader calls them."""
+        names = rows.by_name
+        if not self._has_own_leader:
+            names["trace"] = np.zeros_like(rows.traces)
+        return names
+
+    def waits(self, time_stamps: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return which rows wait, as relations are not known at their times."""
+        if not self.relations or self._end is not None:
+            return np.zeros(len(time_stamps), np.bool_)
+        found: NDArray[np.bool_] = time_stamps >= self.known_below
+        return found
 
     @property
     def known_below(self) -> int:
@@ -313,16 +332,18 @@ class LatePartition:
             watermark = max(watermark, last, self._end or 0)
         return relations.update(rows, self._removed, watermark)
 
-    def compute(self, changed: Sequence[Changed] = ()) -> None:
+    def compute(self, revising: Revising | None = None, *, is_end: bool = False) -> None:
         """Compute the atoms of rows that can be judged now, and of those that see them.
 
         Args:
-            changed: what has changed in relations.
+            revising: keeps relations up to date; None if there are none.
+            is_end: whether no more rows come.
 
         Raises:
             EventError: integers overflow in a row.
         """
         assert self._ready is not None
+        changed = () if revising is None else revising.changed(self, is_end=is_end)
         rows, flags, order, steps = self._ready
         self._ready = None
         revised: list[Rows] = []
@@ -345,7 +366,7 @@ class LatePartition:
     ) -> tuple[Rows, list[Rows]]:
         """Compute the atoms of new rows; return them, and others whose atoms have changed."""
         touching = None
-        concerning = [one for one in changed_records if one.relation in self.relations]
+        concerning = [one for one in changed_records if one.relation in self._looked_up]
         if concerning:
             assert self._streams is not None
             look_ups = self._streams.look_ups(self._partition)
@@ -485,7 +506,7 @@ class LatePartition:
         parts = [
             json.dumps(head).encode(),
             b"" if schema is None else schema.serialize().to_pybytes(),
-            self.leader.snapshot(),
+            self.leader.snapshot() if self._has_own_leader else b"",
             numbers.tobytes(),
             b"" if self._origins is None else self._pool.origins.tobytes(),
             # the rows that wait come first
@@ -501,7 +522,8 @@ class LatePartition:
         """
         text, schema, leader, numbers, origins, data, *states = split_parts(snapshot)
         head = json.loads(text)
-        self.leader.restore(leader)
+        if self._has_own_leader:
+            self.leader.restore(leader)
         self._known_below = head["known_below"]
         rows = rows_of_bytes(data, len(self.atoms))
         waiting = np.frombuffer(numbers, np.uint64)
@@ -534,10 +556,11 @@ class LatePartition:
         """The number of bytes that rows and states take, about."""
         of_rounds = 0 if self._rounds is None else self._rounds.byte_count
         of_held = 0 if self._held is None else self._held.rows.byte_count
-        return self.leader.counter("held_bytes") + self._pool.byte_count + of_held + of_rounds
+        of_leader = self.leader.counter("held_bytes") if self._has_own_leader else 0
+        return of_leader + self._pool.byte_count + of_held + of_rounds
 
 
-def _texts_of(rows: Rows) -> Iterator[str]:
+def texts_of(rows: Rows) -> Iterator[str]:
     """For each row, a text of what is in it: a NaN equals no other one, but its text does."""
     columns = map(canonical_cells, rows.inputs.columns)
     for place, cells in enumerate(zip(*columns, strict=True)):

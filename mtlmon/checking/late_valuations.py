@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from mtlmon.history.following import LeadingHistory
     from mtlmon.policy import PolicyFile
     from mtlmon.policy.limits import Tally, Triggered
+    from mtlmon.relations.revised import RevisedRelations
 
     class BatchRows(Protocol):
         """Makes time-points of the rows of batches."""
@@ -73,6 +74,8 @@ class ValuationCheck:
         bytes_beside: how many bytes whoever reads the log holds of the same rows.
         rows: what `rows_of` has made.
         conditional: set this in `make` if atoms depend on other rows.
+        relations: the relations of the log's rows in which they look values up; set this before the
+            first events if no other check keeps them.
         origins: finds the rows of answers; None if they are not wanted.
         key_tables: set this in `make` if policies have a key: the keys of each partition of the
             log, by number.
@@ -108,6 +111,7 @@ class ValuationCheck:
         self.rows: BatchRows | None = None
         self.key_tables: Sequence[KeyTable | None] = ()
         self.conditional: ConditionalRows | None = None
+        self.relations: RevisedRelations | None = None
         self._make = make
         self._rows_of = rows_of
         self._history: PointHistory | None = None
@@ -165,6 +169,7 @@ class ValuationCheck:
         """Note how much memory is held after so many more events, and check the limit."""
         of_rows = 0 if self.origins is None else self.origins.held_bytes
         of_rows += 0 if self.conditional is None else self.conditional.byte_count
+        of_rows += 0 if self.relations is None else self.relations.byte_count
         self.memory.note(self._category, self.history.byte_count + of_rows + self.bytes_beside)
         self.memory.check()
 
@@ -213,7 +218,8 @@ class ValuationCheck:
         if self._history is None and self._kept is not None:
             return self._kept
         head = [self.position, self.revision, self.revision_count]
-        parts = [json.dumps(head).encode()]
+        relations = b"" if self.relations is None else self.relations.snapshot()
+        parts = [json.dumps(head).encode(), relations]
         if self._history is not None:
             rows = b"" if self.rows is None else self.rows.snapshot()
             origins = b"" if self.origins is None else self.origins.snapshot()
@@ -229,9 +235,12 @@ class ValuationCheck:
             SnapshotError: the bytes are not a snapshot, or are damaged.
         """
         try:
-            text, *parts = split_parts(snapshot)
+            text, relations, *parts = split_parts(snapshot)
             self.position, self.revision, self.revision_count = json.loads(text)
-        except (ValueError, TypeError):
+            if self.relations is not None:
+                # what relations have as columns must be known before streams
+                self.relations.restore(relations)
+        except (ValueError, KeyError, TypeError):
             raise damaged() from None
         if not parts:
             return
@@ -243,7 +252,7 @@ class ValuationCheck:
 
     def _resume(self, history: PointHistory, snapshot: bytes) -> None:
         try:
-            _, saved, rows, origins = split_parts(snapshot)
+            _, _, saved, rows, origins = split_parts(snapshot)
         except ValueError:
             raise damaged() from None
         history.restore(saved)

@@ -58,6 +58,7 @@ __all__ = [
     "Placements",
     "SharingHistory",
     "name_type",
+    "placed_type",
     "taken_back",
 ]
 
@@ -128,7 +129,8 @@ def name_type() -> np.dtype[np.void]:
     )
 
 
-def _placed_type() -> np.dtype[np.void]:
+def placed_type() -> np.dtype[np.void]:
+    """The type of events that have their names, as `Placements` has them."""
     return np.dtype(
         [
             ("time_stamp", "i8"),
@@ -399,7 +401,7 @@ class LeadingHistory(NumberedHistory):
         """Tell what has become of events since the last call."""
         placed, withdrawn = placements(self._histories)
         found = Placements(
-            np.frombuffer(placed, _placed_type()), np.frombuffer(withdrawn, name_type())
+            np.frombuffer(placed, placed_type()), np.frombuffer(withdrawn, name_type())
         )
         if self.outcome is not None:
             self.outcome.note(found, self.admits_from)

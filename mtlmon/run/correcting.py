@@ -285,6 +285,15 @@ def open_tables(
         plain.relations = source.relations
     if relations is not None:
         relations.source = source
+        if source.relations is not None:
+            # PERF: few files have relations of rows
+            from mtlmon.checking.revising import Revising
+
+            relations.revising = Revising(source.relations)
+            if plain is None:
+                relations.check.relations = source.relations
+            else:
+                plain.revising = relations.revising
     return source
 
 

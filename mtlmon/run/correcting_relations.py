@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from array import array
 from functools import partial
-from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mtlmon.checking.conditional_rows import ConditionalRows
 from mtlmon.checking.late_valuations import ValuationCheck
 from mtlmon.checking.text_logs import TextLog
-from mtlmon.history.following import Outcome
+from mtlmon.history.following import LeadingHistory, Outcome
 from mtlmon.policy.needs import needs_of, remembers
 from mtlmon.policy.predicates.time_points import ROWS
 from mtlmon.relational.analysis import valid_analysis, valid_keyed_file
@@ -26,7 +24,7 @@ from mtlmon.relational.planning import plan
 from mtlmon.run.failure import RunError
 from mtlmon.run.in_order import notes_outcome
 from mtlmon.run.late_work import bounds_of
-from mtlmon.run.relation_readers import computed_atoms, log_events
+from mtlmon.run.relation_readers import log_events
 from mtlmon.run.relations import (
     counts_left_sides,
     engine_for,
@@ -36,14 +34,15 @@ from mtlmon.run.relations import (
     require_no_key,
 )
 from mtlmon.support.refusals import refused
-from mtlmon.syntax.report import visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     import pyarrow as pa
 
+    from mtlmon.checking.conditional_rows import ConditionalRows
     from mtlmon.checking.history_check import Bounds
+    from mtlmon.checking.revising import Revising
     from mtlmon.engine.native import MemoryLimit
     from mtlmon.policy import PolicyFile
     from mtlmon.policy.predicates.environment import Relation
@@ -74,26 +73,6 @@ def require_correctable_relations(options: RunSpec) -> None:
         raise RunError(refused("rows, stamp, corrections", given=given))
 
 
-def require_correctable_atoms(
-    file: PolicyFile, names: Sequence[str], shown: Mapping[str, Sequence[str]]
-) -> None:
-    """Raise RunError if what rows are depends on other rows in ways that cannot be corrected.
-
-    Args:
-        file: the policies.
-        names: the atoms that they use.
-        shown: for each atom, the names of its arguments in `PolicyFile.shown`.
-    """
-    from mtlmon.streams.late_support import row_relation_of
-
-    for name in names:
-        own = [name] if name in file.atoms else []
-        relation = row_relation_of(file, own, shown.get(name, ()))
-        if relation is not None:
-            shown_names = {"relation": visible(relation), "name": visible(name)}
-            raise RunError(refused("lateness, look-ups of atoms", **shown_names))
-
-
 def arguments_of_others(
     file: PolicyFile, shown: Mapping[str, Sequence[str]]
 ) -> dict[str, Sequence[str]]:
@@ -117,20 +96,20 @@ class Conditions(NamedTuple):
 
     Attributes:
         streams: computes them.
-        partition: the partition of the log in which it does.
+        partitions: the partitions of the log in which it does.
         inputs: returns the columns that it reads of a batch.
         marked: whether they have rows only if these are added, as in text logs.
     """
 
     streams: StreamAtoms
-    partition: int
+    partitions: Sequence[int]
     inputs: Callable[[Any], pa.RecordBatch | None]
     marked: bool
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the atoms."""
-        return self.streams.names_of(self.partition)
+    def names(self) -> list[str]:
+        """The names of the atoms, partition by partition."""
+        return [name for one in self.partitions for name in self.streams.names_of(one)]
 
 
 def keyed_for_corrections(file: PolicyFile, options: RunSpec) -> PolicyFile:
@@ -152,7 +131,8 @@ def keyed_for_corrections(file: PolicyFile, options: RunSpec) -> PolicyFile:
 class LateRelations:
     """Checks the policies with variables of a file on a log whose rows may come late.
 
-    Whoever opens the log calls `read_text` or `add_partitions` before, and sets `source` then.
+    Whoever opens the log calls `read_text` or `add_partitions` before, and sets `source` then, and
+    `revising` if relations read its rows.
 
     Args:
         file: the policies.
@@ -164,6 +144,7 @@ class LateRelations:
         check: checks those with variables.
         names: the atoms that they use.
         source: the log.
+        revising: keeps relations of its rows up to date; None if there are none.
 
     Raises:
         RunError: an option does not work with these policies.
@@ -171,6 +152,7 @@ class LateRelations:
     """
 
     source: Source
+    revising: Revising | None = None
 
     def __init__(self, file: PolicyFile, options: RunSpec, memory: MemoryLimit) -> None:
         self.file = keyed_for_corrections(file, options)
@@ -228,14 +210,12 @@ class LateRelations:
             name: the name of the log in messages.
             marks: the atoms of the log that events have for other policies.
         """
-        if computed := computed_atoms(self.file, self.made):
-            require_correctable_atoms(self.file, list(computed), {})
         self.points = PointBlock(array("I", self.made.atoms))
         events, streams = log_events(
             self.file, self.made, self.points, name, self.options.log, self.memory, marks
         )
         if streams is not None:
-            self.conditions = Conditions(streams.atoms, 0, streams.inputs, marked=True)
+            self.conditions = Conditions(streams.atoms, [0], streams.inputs, marked=True)
         return events
 
     def add_partitions(
@@ -260,7 +240,6 @@ class LateRelations:
 
         require_rows_of_tables(self.file, self.names)
         values = shown_arguments(self.file, self.names)
-        require_correctable_atoms(self.file, self.names, values)
         self.arguments = arguments_of_others(self.file, values)
         self.argument_conditions = {
             name: self.file.show(self.file.atoms[name].expression) for name in self.arguments
@@ -274,24 +253,78 @@ class LateRelations:
             own.extend({} for _ in keys)
         self.traces.add_atoms(needed, [name for name in self.names if name not in self.arguments])
         self.traces.add_shown(shown)
-        if self.arguments:
-            names = (*self.argument_conditions.values(), *chain(*self.arguments.values()))
-            computed[self.traces.whole] = {ROWS: list(dict.fromkeys(names))}
+        for name, arguments in self.arguments.items():
+            known = computed[self.traces.partition_of(name)].setdefault(ROWS, [])
+            names = (self.argument_conditions[name], *arguments)
+            known += [one for one in dict.fromkeys(names) if one not in known]
 
     def conditions_of(self, traces: RelationTraces) -> Conditions | None:
-        """Return what computes atoms of tables that depend on other rows; None if none do.
-
-        Raises:
-            RunError: a policy has a key.
-        """
+        """Return what computes atoms of tables that depend on other rows; None if none do."""
         assert not isinstance(self.source, TextLog)
         streams = self.source.streams
-        has_atoms = streams is not None and any(map(streams.names_of, self.own_partitions))
-        if streams is None or not (has_atoms or self.arguments):
+        if streams is None:
             return None
-        if traces.has_keys:
-            raise RunError(refused("lateness, key of atoms"))
-        return Conditions(streams, traces.whole, lambda batch: batch.inputs, marked=False)
+        with_arguments = set(map(traces.partition_of, self.arguments))
+        found = [
+            one for one in self.own_partitions if streams.names_of(one) or one in with_arguments
+        ]
+        return Conditions(streams, found, lambda batch: batch.inputs, False) if found else None
+
+    def conditional_rows(
+        self, made: Plan, conditions: Conditions, bounds: Bounds, leader: LeadingHistory
+    ) -> ConditionalRows:
+        """Return what finds where atoms hold that depend on other rows.
+
+        Args:
+            made: the plan of the policies.
+            conditions: what computes these atoms.
+            bounds: how late events may be.
+            leader: the history that admits events.
+        """
+        # PERF: importing Arrow takes longer than small logs
+        from mtlmon.checking.conditional_rows import ConditionalRows, Part
+        from mtlmon.checking.late_partitions import LatePartition
+
+        relations = frozenset[str]()
+        if (revising := self.revising) is not None:
+            relations = relations.union(
+                *map(conditions.streams.relations_of, conditions.partitions)
+            )
+            relations &= revising.relations.names
+        parts = []
+        for partition in conditions.partitions:
+            computed = self.computed_arguments(made, partition)
+            late = LatePartition(
+                conditions.streams,
+                partition,
+                (),
+                has_keys=False,
+                lateness=bounds.lateness,
+                wait=bounds.wait,
+                clock="all",
+                equality=False,
+                # all wait for the same relations
+                relations=relations,
+                columns=lambda: () if revising is None else revising.relations.columns,
+                taker=None if computed is None else computed.add,
+                leader=leader,
+            )
+            parts.append(Part(late, computed))
+        numbers = {atom.name: number for number, atom in enumerate(made.named_atoms)}
+        marked = [numbers[name] for name in conditions.names] if conditions.marked else ()
+        return ConditionalRows(leader, parts, conditions.inputs, marked, revising)
+
+    def computed_arguments(self, made: Plan, partition: int) -> ComputedArguments | None:
+        """Return what makes the rows of atoms with computed arguments in a partition, if any."""
+        if self.traces is None:
+            return None
+        own = [name for name in self.arguments if self.traces.partition_of(name) == partition]
+        if not own:
+            return None
+        from mtlmon.tables.computed_arguments import ComputedArguments
+
+        conditions = {name: self.argument_conditions[name] for name in own}
+        return ComputedArguments(made, conditions, {name: self.arguments[name] for name in own})
 
     def history_for(self, bounds: Bounds) -> PointHistory:
         """Return the history of the log, given how late events may be."""
@@ -307,31 +340,11 @@ class LateRelations:
         equality = log.op is not None and log.id is None
         outcome = Outcome() if notes_outcome(self.options) else None
         conditional: list[int] = []
-        computed: ComputedArguments | None = None
-        if self.arguments:
-            from mtlmon.tables.computed_arguments import ComputedArguments
-
-            computed = ComputedArguments(made, self.argument_conditions, self.arguments)
         if conditions is not None:
-            # PERF: importing Arrow takes longer than small logs
-            from mtlmon.checking.late_partitions import LatePartition
-
             numbers = {atom.name: number for number, atom in enumerate(made.named_atoms)}
             conditional = [numbers[name] for name in conditions.names]
-            late = LatePartition(
-                conditions.streams,
-                conditions.partition,
-                (),
-                has_keys=False,
-                lateness=bounds.lateness,
-                wait=bounds.wait,
-                clock="all",
-                equality=equality,
-                outcome=outcome,
-                taker=None if computed is None else computed.add,
-            )
-            marked = conditional if conditions.marked else ()
-            check.conditional = ConditionalRows(late, conditions.inputs, marked, computed)
+            leader = LeadingHistory(**bounds._asdict(), equality=equality, outcome=outcome)
+            check.conditional = self.conditional_rows(made, conditions, bounds, leader)
         history = PointHistory(
             made,
             lateness=bounds.lateness,
@@ -347,7 +360,6 @@ class LateRelations:
             admission=check.conditional,
             outcome=outcome,
             conditional=conditional,
-            computed=() if computed is None else computed.atoms,
             slices=None if isinstance(self.engine, RelationalEngine) else self.engine,
         )
         if traces is None:

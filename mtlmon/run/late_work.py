@@ -461,8 +461,10 @@ class LateWork(EventWork):
     @property
     def keys(self) -> Sequence[KeyTable | None]:
         """The keys that have numbers: time-points of policies with variables know their own."""
-        plain, tables = self.check.plain, self.source.key_tables
-        if self.final_rows is not None:
+        plain, tables, answers = self.check.plain, self.source.key_tables, self.check.answers
+        has_streams = not isinstance(self.source, TextLog) and self.source.streams is not None
+        of_answers = has_streams and answers is not None and any(answers.keys)
+        if self.final_rows is not None or of_answers:
             return tables
         return [] if plain is None else tables[: len(plain.partitions.columns)]
 

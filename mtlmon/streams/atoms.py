@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from mtlmon.policy import PolicyFile
     from mtlmon.policy.definitions import Stream as DeclaredStream
+    from mtlmon.policy.needs import Needs
     from mtlmon.policy.predicates.environment import Environment
     from mtlmon.policy.predicates.predicate import Predicate
     from mtlmon.policy.predicates.time_points import When
@@ -266,22 +267,27 @@ class StreamAtoms:
         return {when: names for when, names in wanted if when != ROWS}
 
     def look_ups(self, partition: int) -> tuple[Expression, ...]:
-        """Return the look-ups in relations that the atoms of a partition have.
+        """Return the look-ups in relations that the atoms and values of a partition have.
 
         Those at ticks are among them, as windows there have values of rows.
         """
-        names = (name for some in self._wanted[partition].values() for name in some)
-        return needs_of(self._file, names).look_ups
+        return self._needs_of(partition).look_ups
 
     def relations_of(self, partition: int) -> frozenset[str]:
         """Return the relations that the rows and ticks of a partition depend on.
 
-        Their atoms look values up there, or their time-points are its changes.
+        Their atoms and values look values up there, or their time-points are its changes.
         """
         wanted = self._wanted[partition]
-        names = [name for some in wanted.values() for name in some]
         changing = {when.relation for when in wanted if isinstance(when, Changes)}
-        return frozenset({*needs_of(self._file, names).relations, *changing})
+        return frozenset({*self._needs_of(partition).relations, *changing})
+
+    def _needs_of(self, partition: int) -> Needs:
+        names, shown = (
+            [name for some in own[partition].values() for name in some]
+            for own in (self._wanted, self._shown)
+        )
+        return needs_of(self._file, names, shown)
 
     @property
     def environment(self) -> Environment:

@@ -231,6 +231,18 @@ class RoundRows:
         places = np.concatenate(self._changed) if self._changed else np.empty(0, np.int64)
         return held, [self._rows.at(places)] if len(places) else []
 
+    def with_traces(self, names: Names) -> Names:
+        """Return the names of rows that are there, which are those of one trace, with their own."""
+        if not len(names.time_stamps):
+            return names
+        bounds = int(names.time_stamps.min()), int(names.time_stamps.max())
+        parts = [rows.names for rows in self._rows.between(*bounds)]
+        own = Names(*map(np.concatenate, zip(*parts, strict=True)))
+        wanted = zip(names.time_stamps.tolist(), names.offsets.tolist(), strict=True)
+        known = zip(own.time_stamps.tolist(), own.offsets.tolist(), strict=True)
+        traces = dict(zip(known, own.traces.tolist(), strict=True))
+        return names._replace(traces=np.array([traces[one] for one in wanted], np.uint32))
+
     def _push(self, new: Names, others: Sequence[tuple[Names, int]]) -> None:
         """Tell the history of new rows, whose places begin with the first new one, and of others.
 

@@ -43,7 +43,6 @@ class Refusal:
         return f"{self.what}: {self.reason}; {self.instead}".format(**names)
 
 
-_STRONG = "--consistency strong, which lets rows wait, works with it"
 _ONE_CLOCK = "leave --clock out, and all keys share the time of the log"
 _LEAVE_OUT = "leave it out"
 
@@ -154,20 +153,6 @@ REFUSALS: Mapping[str, Refusal] = {
         "that row is taken back",
         "leave out --time-points, and each row is a time-point",
         given="--op or --id",
-    ),
-    "lateness, look-ups of atoms": Refusal(
-        "--lateness does not work yet with atoms of policies with variables that look values up in "
-        "{relation}, which is made of rows, as {name}",
-        "a late row would change the atoms of other rows",
-        _STRONG,
-        relation="a relation",
-        name="an atom",
-    ),
-    "lateness, key of atoms": Refusal(
-        "--lateness does not work yet with a key for atoms with variables that depend on other "
-        "rows",
-        "the key would be one of streams and of time-points",
-        "write 'key none'",
     ),
     "lateness, stamp, key, all": Refusal(
         "--verdicts all, --time-points stamp and --lateness do not work yet with policies with "

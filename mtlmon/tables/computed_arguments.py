@@ -65,6 +65,8 @@ class ComputedArguments:
         self._arguments = arguments
         self.left_out_before = 0
         self.left_out: dict[Name, int] = {}
+        # rows below this time are counted for good, though some are computed again with others
+        self._counted_below = 0
         # the time-points of the rows that were computed last, and their places there
         self._points = self._block()
         self._places: dict[Name, int] = {}
@@ -97,6 +99,8 @@ class ComputedArguments:
             holds = _holds(shown[self._conditions[atom]])
             lacking += holds & ~have_values(atom, [shown[one] for one in arguments], len(names))
         for name, count in zip(names, lacking.tolist(), strict=True):
+            if name[0] < self._counted_below:
+                continue
             if count:
                 self.left_out[name] = count
             else:
@@ -111,18 +115,19 @@ class ComputedArguments:
         """Return the rows that were made since the last call, and forget them.
 
         Args:
-            bound: rows below this time are not computed again.
+            bound: rows below this time do not change any more.
         """
+        self._counted_below = max(self._counted_below, bound)
         for name in [one for one in self.left_out if one[0] < bound]:
             self.left_out_before += self.left_out.pop(name)
-        found = ComputedRows(self._places, self._points)
+        found = ComputedRows(self._places, self._points, self.atoms)
         self._places, self._points = {}, self._block()
         return found
 
     def snapshot(self) -> bytes:
         """Return what is counted as bytes for `restore`."""
         names = [[*name, count] for name, count in self.left_out.items()]
-        return json.dumps([self.left_out_before, names]).encode()
+        return json.dumps([self.left_out_before, names, self._counted_below]).encode()
 
     def restore(self, snapshot: bytes) -> None:
         """Go on from a snapshot.
@@ -132,7 +137,7 @@ class ComputedArguments:
         """
         # what was computed again since then is known
         self.taken(0)
-        self.left_out_before, names = json.loads(snapshot)
+        self.left_out_before, names, self._counted_below = json.loads(snapshot)
         self.left_out = {(time, offset): count for time, offset, count in names}
 
 

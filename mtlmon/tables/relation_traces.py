@@ -48,6 +48,7 @@ class RelationTraces:
         places = list(dict.fromkeys(keys) if columns is None else columns)
         self.columns = [() if one is None else one for one in places]
         self._shown = shown
+        self._defined = {*file.atoms, *file.relations}
         self._of_policies = [places.index(key) if key else None for key in keys]
         self._of_atoms = {name: places.index(key) for name, key in keys_of_atoms(file).items()}
         self.whole = places.index(()) if () in places else 0
@@ -56,6 +57,10 @@ class RelationTraces:
     def has_keys(self) -> bool:
         """Whether a policy has a key."""
         return any(one is not None for one in self._of_policies)
+
+    def partition_of(self, atom: str) -> int:
+        """Return the partition of the log whose rows an atom of the policies reads."""
+        return self._of_atoms[atom]
 
     @property
     def shown(self) -> list[dict[When, list[str]]]:
@@ -108,7 +113,7 @@ class RelationTraces:
             from mtlmon.checking.key_points import KeyPoints
 
             names = KeyPoints(made, self._of_policies, tables, self._of_atoms, by_stamp=by_stamp)
-        atoms = table_atoms(made, self._shown, conditional, self._of_atoms, computed)
+        atoms = table_atoms(made, self._shown, conditional, self._of_atoms, computed, self._defined)
         rows = RelationRows(
             atoms,
             points,

@@ -100,6 +100,7 @@ def table_atoms(
     conditional: Collection[str] = (),
     partitions: Mapping[str, int] | None = None,
     computed: Collection[str] = (),
+    defined: Collection[str] = (),
 ) -> list[TableAtom]:
     """Return the atoms of a plan as those of batches.
 
@@ -109,6 +110,8 @@ def table_atoms(
         conditional: the names of the atoms that are conditional.
         partitions: the partitions of atoms of policies with a key.
         computed: the names of atoms whose rows somebody else makes.
+        defined: the names of atoms that are not those of the log: one with a key has a condition of
+            its own then.
     """
     atoms = []
     for name_of_types, kinds in named_rows(made, computed):
@@ -116,7 +119,7 @@ def table_atoms(
         values = zip(shown.get(name, ()), kinds, strict=False)
         of_batches = None if name.startswith("\n") else name
         partition = None if partitions is None else partitions.get(name)
-        conditions = conditions_of(name)[1:]
+        conditions = tuple(one for one in conditions_of(name)[1:] if one not in defined)
         given = of_batches, tuple(values), name in conditional, partition, conditions
         atoms.append(TableAtom(*given))
     return atoms

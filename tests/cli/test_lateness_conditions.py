@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import random
 import re
+from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -12,8 +14,10 @@ pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed
 
 from tests.cli.process import Live
 from tests.cli.test_lateness import Command
+from tests.cli.test_lateness_keys import latest_lines
 from tests.doors import checking_late_partitions as late_partitions
 from tests.run.both import check_both
+from tests.sampling import thinned
 
 TEXT = """\
 atom busy = count[0,9](quick) >= 2
@@ -49,6 +53,57 @@ policy two: FORALL u, v. follows(u, v) IMPLIES u = v OR busy OR EVENTUALLY[0,4] 
 find three: seen(f, n, m) AND PREVIOUS[0,5] EXISTS u. publish(u, s) AND s > 10
 """
 
+LOOK_UPS = """\
+time "ts"
+relation lately = rows valid 5 group user select sum(n) as s
+relation readers = rows valid until what = "publish" per file where n > 2 select file as file
+stream total = total.last(or: 0) + n
+atom publish(user: text, file: text) = what = "publish" and lately[user].s > 4
+atom seen(file: text, sum = lately[user].s) = what = "seen"
+atom open(file: text) = exists readers[file]
+atom busy = total > 20 and n > 1
+policy one: FORALL u, f. publish(u, f) AND NOT busy
+  IMPLIES ONCE[0,9] EXISTS s. seen(f, s) AND s > 3
+policy two: FORALL f, s. seen(f, s) AND s > 4 IMPLIES EVENTUALLY[0,4] open(f)
+find three: open(f) AND PREVIOUS[0,5] EXISTS u. publish(u, f)
+"""
+KEYS = """\
+time "ts"
+key user
+stream total = total.last(or: 0) + n
+stream many = count[0,9](n > 2)
+stream before = file.last()
+atom publish(file: text, sum = total) = what = "publish" and many >= 1
+atom seen(file: text) = what = "seen" and total > 3
+atom follows(file: text, before = before) = many < 4
+atom busy = total > 12 and n > 1
+policy one: FORALL f, s. publish(f, s) AND NOT busy IMPLIES ONCE[0,9] seen(f)
+policy two per file: FORALL s. publish("f", s) AND s > 9 IMPLIES busy OR EVENTUALLY[0,4] busy
+policy three per none: FORALL f, s. publish(f, s) AND s > 20 IMPLIES PREVIOUS[0,5] seen(f)
+find four: follows(f, g) AND PREVIOUS[0,5] follows(g, f)
+"""
+KEYED_LOOK_UPS = (
+    KEYS.replace(
+        "stream many", "relation lately = rows valid 5 group file select sum(n) as s\nstream many"
+    )
+    .replace("many >= 1", "lately[file].s > 4")
+    .replace("sum = total", "sum = lately[file].s")
+)
+TEXTS = {
+    "text": TEXT,
+    "csv": TABLE,
+    "arguments": ARGUMENTS,
+    "look-ups": LOOK_UPS,
+    "keys": KEYS,
+    "keyed look-ups": KEYED_LOOK_UPS,
+}
+BESIDE = """\
+policy plain per none: total < 60
+"""
+BESIDE_LOOKING = """\
+policy looking per file: exists lately or n < 2
+"""
+
 
 def rows_of(kind: str, source: random.Random, count: int) -> list[str]:
     now, rows = 100, []
@@ -66,55 +121,43 @@ def rows_of(kind: str, source: random.Random, count: int) -> list[str]:
     return rows
 
 
-def answers_of(output: Path) -> list[str]:
-    """The lines that hold at last."""
-    live: dict[str, None] = {}
-    for line in output.read_text().splitlines():
-        policy, tab, verdict = line.partition("\t")
-        if policy.startswith("!@"):
-            continue
-        plain = policy + tab + verdict.removeprefix("!").removeprefix("x")
-        if verdict.startswith("!x"):
-            del live[plain]
-        else:
-            assert plain not in live
-            live[plain] = None
-    return sorted(live)
-
-
 def left_out(errors: str) -> list[str]:
     return [line for line in errors.splitlines() if "left out" in line]
 
 
-@pytest.mark.parametrize("kind", ["text", "csv", "stamp", "arguments", "arguments, stamp"])
+@pytest.mark.parametrize("seed", thinned(range(4)))
+@pytest.mark.parametrize("kind", [*TEXTS])
 def test_answers_are_those_of_the_rows_in_order(
-    kind: str, tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+    kind: str, seed: int, tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After each part of a log, each by another run."""
+    """After each part of a log, each by another run, alone and beside other policies."""
     monkeypatch.setattr(late_partitions, "_SPARE_ROWS", 4)
     file, log = tmp_path / "p.mtl", tmp_path / ("log" if kind == "text" else "log.csv")
     head = "" if kind == "text" else "ts,op,id,what,user,file,n\n"
-    file.write_text(ARGUMENTS if "arguments" in kind else TABLE if head else TEXT)
-    for seed in range(3):
-        source = random.Random(f"{kind} {seed}")
-        rows = rows_of(kind, source, 60)
-        options = ["--verdicts", "all", *(["--time-points", "stamp"] if "stamp" in kind else [])]
-        late = [[], ["--wait", 3], ["--slices", 3]][seed]
-        saved, output = tmp_path / f"saved{seed}", tmp_path / f"out{seed}"
-        kept = ["--checkpoint", saved, "--resume", "-o", output]
-        for count in (5, 6, 30, 31, len(rows)):
-            log.write_text(head + "".join(rows[:count]))
-            done = command("--lateness", 7, *late, *kept, *options, file, log)
-            wanted = command("--wait", 7, *options, file, log)
-            assert answers_of(output) == sorted(wanted.output.splitlines())
-            assert done.status == wanted.status
-            if "arguments" in kind:
-                assert left_out(done.errors) == left_out(wanted.errors)
-        if "arguments" in kind:
-            check_both(file, log, "--lateness", "7", *map(str, late), *options)
+    beside = (
+        ["", "", BESIDE, BESIDE_LOOKING if "look-ups" in kind else BESIDE][seed] if head else ""
+    )
+    file.write_text(TEXTS[kind] + beside)
+    rows = rows_of(kind, random.Random(f"{kind} {seed}"), 60)
+    options = ["--verdicts", "all", "--resolve"][: 3 if beside else 2]
+    options += ["--time-points", "stamp"] if seed == 1 and head and "key" not in kind else []
+    late = [[], ["--wait", 3], ["--slices", 3], []][seed]
+    saved, output = tmp_path / "saved", tmp_path / "out"
+    kept = ["--checkpoint", saved, "--resume", "-o", output]
+    for count in (6, 31, len(rows)):
+        log.write_text(head + "".join(rows[:count]))
+        done = command("--lateness", 7, *late, *kept, *options, file, log)
+        wanted = command("--wait", 7, *options, file, log)
+        assert done.status == wanted.status, done.errors
+        assert latest_lines(command, tmp_path, output.read_text()) == sorted(
+            wanted.output.splitlines()
+        )
+        assert left_out(done.errors) == left_out(wanted.errors)
+
+    check_both(file, log, "--lateness", "7", *map(str, late), *options)
 
 
-@pytest.mark.parametrize("text", [TABLE, ARGUMENTS], ids=["conditions", "arguments"])
+@pytest.mark.parametrize("text", [*TEXTS.values()][1:], ids=[*TEXTS][1:])
 def test_rows_that_are_taken_back(text: str, tmp_path: Path, command: Command) -> None:
     file, log = tmp_path / "p.mtl", tmp_path / "log.csv"
     file.write_text(text)
@@ -142,15 +185,18 @@ def test_rows_that_are_taken_back(text: str, tmp_path: Path, command: Command) -
             assert done.status in (0, 1), done.errors
         log.write_text(head + "".join(left.values()))
         wanted = command("--wait", 900, file, log)
-        assert answers_of(output) == sorted(wanted.output.splitlines())
+        assert latest_lines(command, tmp_path, output.read_text()) == sorted(
+            wanted.output.splitlines()
+        )
 
 
-def test_arguments_of_rows_that_are_equal(tmp_path: Path, command: Command) -> None:
+@pytest.mark.parametrize("kind", ["arguments", "look-ups", "keyed look-ups"])
+def test_arguments_of_rows_that_are_equal(kind: str, tmp_path: Path, command: Command) -> None:
     """Beside a policy without variables; rows without ids are taken back."""
     file, log = tmp_path / "p.mtl", tmp_path / "log.csv"
-    file.write_text(f"{ARGUMENTS}policy plain: total < 60\n")
+    file.write_text(f"{TEXTS[kind]}{BESIDE}")
     head = "ts,op,what,user,file,n\n"
-    for seed in range(4):
+    for seed in thinned(range(4)):
         source = random.Random(seed)
         rows, left = list[str](), list[tuple[int, str]]()
         for row in rows_of("csv", source, 50):
@@ -174,9 +220,103 @@ def test_arguments_of_rows_that_are_equal(tmp_path: Path, command: Command) -> N
         # offsets of rows that were taken back are not given again
         found, expected = (
             sorted(re.sub(r"\b(\d+):\d+ ", r"\1 ", line) for line in lines)
-            for lines in (answers_of(output), wanted.output.splitlines())
+            for lines in (
+                latest_lines(command, tmp_path, output.read_text()),
+                wanted.output.splitlines(),
+            )
         )
         assert found == expected
+
+
+class Case(NamedTuple):
+    """Rows that come one by one, and the lines that hold at last, with or without waiting."""
+
+    rationale: str
+    policies: str
+    rows: Sequence[str]
+    lines: Sequence[str]
+
+
+CASES = {
+    "a late row makes an atom of another row": Case(
+        "The late row is valid at 12, where bob publishes more than the limit of 5: 4 and 3 are 7.",
+        """
+relation lately = rows valid 5 group user select sum(n) as s
+atom big(user: text) = lately[user].s > 5
+policy one: NOT big(u)
+""",
+        ["12,w,bob,f,4", "20,w,ann,f,1", "11,w,bob,f,3"],
+        ["one\t12:0 false (u=bob)"],
+    ),
+    "a late row changes an argument of another row": Case(
+        "At 12 the sum is 4 before the late row, and 7 with it: another answer in its place.",
+        """
+relation lately = rows valid 5 group user select sum(n) as s
+atom total(user: text, s = lately[user].s) = n > 2
+find sums: total(u, s)
+""",
+        ["12,w,bob,f,4", "20,w,ann,f,1", "11,w,bob,f,3"],
+        ["sums\t11:0 match (u=bob, s=3)", "sums\t12:0 match (u=bob, s=7)"],
+    ),
+    "rows of one time-stamp see each other": Case(
+        "All rows of 12 are valid then, also for the first of them. So it waits until time passes.",
+        """
+relation lately = rows valid 5 group user select sum(n) as s
+atom total(user: text, s = lately[user].s) = n > 2
+find sums: total(u, s)
+""",
+        ["12,w,bob,f,4", "12,w,bob,f,3"],
+        ["sums\t12:0 match (u=bob, s=7)", "sums\t12:1 match (u=bob, s=7)"],
+    ),
+    "an atom counts rows of the key for one policy and all rows for another": Case(
+        """An atom asks for its condition among the rows of the key. That the same atom has rows
+        for the whole log, too, does not matter: bob reads twice, the second time as the fourth.""",
+        """
+key user
+stream reads = count[0,9]()
+atom many(n: int, reads = reads) = reads > 1
+policy own: many(n, m) IMPLIES n = m
+policy whole per none: many(n, m) IMPLIES n = m
+""",
+        ["1,r,ann,f,5", "4,r,bob,f,7", "3,r,ann,f,2", "2,r,bob,f,5"],
+        [
+            "own\tbob\t4:0 false (n=7, m=2)",
+            "whole\t\t2:0 false (n=5, m=2)",
+            "whole\t\t3:0 false (n=2, m=3)",
+            "whole\t\t4:0 false (n=7, m=4)",
+        ],
+    ),
+    "a window of a key reaches over rows of others": Case(
+        """The late row of ann at 2 is her first one, so 6 has two of hers within 4. Those of bob,
+        which lie between, do not count, and the offset is that among her rows.""",
+        """
+key user
+stream reads = count[0,4]()
+atom many(file: text) = reads > 1
+policy own: NOT many(f)
+""",
+        ["5,r,bob,f,1", "6,r,bob,g,1", "6,r,ann,f,1", "2,r,ann,f,1"],
+        ["own\tann\t6:0 false (f=f)", "own\tbob\t6:0 false (f=g)"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_cases(name: str, tmp_path: Path, command: Command) -> None:
+    """By a run in order, by one that corrects, and by one that gets the lines one by one."""
+    _, policies, rows, lines = CASES[name]
+    file, log = tmp_path / "p.mtl", tmp_path / "log.csv"
+    file.write_text(f'time "ts"{policies}')
+    text = "".join(f"{row}\n" for row in ("ts,what,user,file,n", *rows))
+    log.write_text(text)
+    assert sorted(command("--wait", 20, file, log).output.splitlines()) == sorted(lines)
+    late = command("--lateness", 20, file, log)
+    assert latest_lines(command, tmp_path, late.output) == sorted(lines)
+    with Live("--lateness", "20", "--format", "csv", str(file)) as live:
+        for line in text.splitlines():
+            live.send(f"{line}\n")
+        output = live.end().output
+    assert latest_lines(command, tmp_path, output) == sorted(lines)
 
 
 def test_the_arguments_of_each_line(tmp_path: Path) -> None:
@@ -216,30 +356,6 @@ def test_the_changes_of_each_line(tmp_path: Path) -> None:
             live.send(text)
             assert [str(live.read_line()) for _ in lines] == lines
         assert live.end().status == 1
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        (
-            "relation sums = rows valid 5 group select sum(n) as s\natom p(n = sums[].s) = n > 0",
-            "look values up in sums, which is made of rows, as p",
-        ),
-        (
-            "relation sums = rows valid 5 group select sum(n) as s\natom p(n: int) = sums[].s > 1",
-            "look values up in sums, which is made of rows",
-        ),
-    ],
-)
-def test_what_is_refused(text: str, words: str, tmp_path: Path, command: Command) -> None:
-    file, log = tmp_path / "p.mtl", tmp_path / "log.csv"
-    file.write_text(f'time "ts"\n{text}\npolicy one: FORALL n. NOT p(n)\n')
-    log.write_text("ts,n\n1,1\n")
-    done = command("--lateness", 5, file, log)
-    assert done.status == 2
-    assert done.errors.startswith("mtlmon: --lateness does not work yet with")
-    assert words in done.errors
-    assert command("--lateness", 5, "--consistency", "strong", file, log).status < 2
 
 
 @pytest.mark.parametrize("atom", ["p(n: int) = after > 0", "p(n: int = after) = n > 0"])

@@ -30,7 +30,18 @@ Row = dict[str, Any]
 
 KEYED = "unit s\nkey k\nstream few = count[0,5](p)\npolicy w: few < 2\npolicy a: p IMPLIES NEXT q\n"
 BOTH = VARIABLES + "stream few = count[0,5](p)\npolicy w: few < 2\npolicy a: p IMPLIES NEXT q\n"
+LOOKING = """\
+unit s
+relation sums = rows valid 5 group k select sum(x) as n
+stream few = count[0,5](p)
+atom big(x, n = sums[k].n) = x > 1
+atom seen(x, few = few) = p and exists sums[k]
+policy v: FORALL x, n. big(x, n) AND n > 4 IMPLIES ONCE[0,5] EXISTS m. seen(x, m)
+find f: seen(x, n) AND EVENTUALLY[1,5] EXISTS m. big(x, m) AND m > n
+"""
 POLICIES = {
+    "looking": LOOKING,
+    "keyed looking": f"key k\n{LOOKING}policy w: exists sums[k] or few < 2\n",
     "formula": "p IMPLIES EVENTUALLY[0,5] q",
     "plain": PLAIN,
     "keyed": KEYED,
@@ -71,6 +82,11 @@ LATE: list[tuple[str, Row]] = [
     ("both", {"lateness": 4, "slices": 2}),
     ("both", {"lateness": 4, "rows": True}),
     ("both", {"wait": 5}),
+    ("looking", {"lateness": 4, "verdicts": "all"}),
+    ("looking", {"lateness": 4, "wait": 2, "slices": 3, "time_points": "stamp"}),
+    ("keyed looking", {"lateness": 4, "wait": 2}),
+    ("keyed looking", {"lateness": 4, "verdicts": "first"}),
+    ("keyed looking", {"lateness": 4, "rows": True}),
 ]
 
 
@@ -208,9 +224,6 @@ def test_relations_of_rows_go_on(number: int, options: Row) -> None:
     policies = OF_ROWS
     if number:
         policies += "atom P(k, x) = p AND recent[k].n < 3\npolicy v: P(k, x) IMPLIES ONCE P(k, x)\n"
-    if "lateness" in options and number:
-        # atoms with variables that look up what rows make are not corrected
-        policies = OF_ROWS.replace("valid 5", "valid 9")
     rows = given_rows(number, late="wait" in options or "lateness" in options)[:40]
     whole, parts = (mtlmon.live(policies, **options) for _ in range(2))
     for place, row in enumerate(rows):

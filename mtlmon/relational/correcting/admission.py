@@ -30,14 +30,14 @@ class Admitted(NamedTuple):
         found: in turn what has become of some, and how far time passes then.
         held: for each event of `found` that has its name now, which conditional atoms hold there;
             None if there are no such atoms.
-        revised: where conditional atoms have changed; None if that is nowhere.
-        rows: the rows of atoms that are computed, where they were; None if there are no such atoms.
+        revised: where conditional atoms have changed.
+        rows: the rows of atoms that are computed, where they were.
     """
 
     found: Sequence[tuple[Placements, Passed | None]]
     held: NDArray[np.bool_] | None = None
-    revised: RevisedPoints | None = None
-    rows: ComputedRows | None = None
+    revised: Sequence[RevisedPoints] = ()
+    rows: Sequence[ComputedRows] = ()
 
 
 class EventAdmission:
@@ -75,6 +75,15 @@ class EventAdmission:
     def finish(self, end_time: int | Literal["last", "inf"] | None) -> Admitted:
         """End the log: nothing waits any more."""
         return Admitted(self.leader.ended(end_time))
+
+    def waiting(self) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+        """Return the numbers of the events that wait, in no order, and their time-stamps."""
+        return self.leader.waiting_numbers(), self.leader.waiting_stamps()
+
+    @property
+    def waiting_count(self) -> int:
+        """How many events wait."""
+        return self.leader.waiting
 
     def snapshot(self) -> bytes:
         """Return the state as bytes for `restore`."""

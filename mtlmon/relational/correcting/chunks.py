@@ -85,11 +85,13 @@ class RevisedPoints(NamedTuple):
 
     Attributes:
         names: their names.
-        held: as `Timed` has it.
+        held: as `Timed` has it, but only some columns.
+        first: the number of the first of these.
     """
 
     names: Sequence[Name]
     held: NDArray[np.bool_]
+    first: int = 0
 
 
 class ComputedRows(NamedTuple):
@@ -98,10 +100,12 @@ class ComputedRows(NamedTuple):
     Attributes:
         places: where `points` has those of each time-point, by its name.
         points: time-points with rows of these atoms alone.
+        atoms: the numbers of the atoms.
     """
 
     places: Mapping[Name, int]
     points: PointBlock
+    atoms: Sequence[int]
 
 
 class Counts(NamedTuple):
@@ -226,7 +230,6 @@ class ChunkedPoints(ChunkedRows[_Chunk]):
         new_block: makes a block of time-points for it.
         by_stamp: whether all events of one time-stamp are one time-point.
         conditional: the numbers of atoms whose rows count only where `Timed.held` says so.
-        computed: the numbers of atoms whose rows `ComputedRows` has.
         spacing: how many time-points a chunk has; 0 means as many as the state's size suggests.
         reach: for how long after a time-point anything depends on it, and how many times anything
             looks at the time-point before or behind; None if there is no limit.
@@ -250,7 +253,6 @@ class ChunkedPoints(ChunkedRows[_Chunk]):
         *,
         by_stamp: bool = False,
         conditional: Sequence[int] = (),
-        computed: Sequence[int] = (),
         spacing: int = 0,
         reach: tuple[int, int] | None = None,
     ) -> None:
@@ -260,7 +262,6 @@ class ChunkedPoints(ChunkedRows[_Chunk]):
         self._new_block = new_block
         self._by_stamp = by_stamp
         self._conditional = tuple(conditional)
-        self._computed = tuple(computed)
         self._spacing = spacing
         self.engine = new_engine()
         # what `latest` answers as time has passed
@@ -287,8 +288,8 @@ class ChunkedPoints(ChunkedRows[_Chunk]):
         self,
         new: Timed,
         removed: Iterable[Name],
-        revised: RevisedPoints | None = None,
-        rows: ComputedRows | None = None,
+        revised: Iterable[RevisedPoints] = (),
+        rows: Iterable[ComputedRows] = (),
     ) -> None:
         """Take in new time-points, and remove others.
 
@@ -302,15 +303,15 @@ class ChunkedPoints(ChunkedRows[_Chunk]):
             MtlmonError: integers overflow, or an operator would remember too much.
         """
         touched: dict[int, int] = {}
-        if revised is not None:
-            for name, held in zip(revised.names, revised.held, strict=True):
+        for names, columns, first in revised:
+            for name, held in zip(names, columns, strict=True):
                 if (found := self._find(name)) is not None:
-                    self.chunks[found[0]].held[found[1]] = held
+                    self.chunks[found[0]].held[found[1], first : first + len(held)] = held
                     touched[found[0]] = max(touched.get(found[0], 0), name[0])
-        if rows is not None:
-            places = dict(rows.places)
-            new = self._with_rows(new, rows.points, places)
-            touched |= self._compute_again(rows.points, places, touched)
+        for computed in rows:
+            places = dict(computed.places)
+            new = self._with_rows(new, computed.points, places)
+            touched |= self._compute_again(computed, places, touched)
         self._last_removed = -1
         for name in removed:
             self._last_removed = max(self._last_removed, name[0])
@@ -342,13 +343,14 @@ class ChunkedPoints(ChunkedRows[_Chunk]):
         return new._replace(points=joined, places=np.arange(len(own), dtype=np.uint32))
 
     def _compute_again(
-        self, rows: PointBlock, places: Mapping[Name, int], touched: Mapping[int, int]
+        self, more_rows: ComputedRows, places: Mapping[Name, int], touched: Mapping[int, int]
     ) -> dict[int, int]:
         """Give time-points that are there the rows that were computed for them.
 
         Returns:
             The places of the chunks in which some have changed, with the last time-stamp there.
         """
+        _, rows, atoms = more_rows
         found: dict[int, dict[int, int]] = {}
         for name, place in places.items():
             if (own := self._find(name)) is not None:
@@ -356,8 +358,8 @@ class ChunkedPoints(ChunkedRows[_Chunk]):
         changed: dict[int, int] = {}
         for number, computed in found.items():
             chunk = self.chunks[number]
-            before = self._rows_of(chunk.points, list(computed))
-            now = self._rows_of(rows, list(computed.values()))
+            before = self._rows_of(chunk.points, list(computed), atoms)
+            now = self._rows_of(rows, list(computed.values()), atoms)
             pairs = zip(computed, before, now, strict=True)
             others = [place for place, one, other in pairs if one != other]
             if not others:
@@ -366,7 +368,7 @@ class ChunkedPoints(ChunkedRows[_Chunk]):
             more[others] = [computed[place] for place in others]
             plain, joined = self._new_block(), self._new_block()
             choose_points(plain, chunk.points, np.arange(chunk.count, dtype=np.uint32))
-            for atom in self._computed:
+            for atom in atoms:
                 plain.unmark(atom, (more == len(rows)).astype(np.uint8).tobytes())
             join_points(joined, plain, rows, more)
             chunk.points = joined
@@ -374,11 +376,13 @@ class ChunkedPoints(ChunkedRows[_Chunk]):
             changed[number] = max(touched.get(number, 0), last)
         return changed
 
-    def _rows_of(self, points: PointBlock, places: Sequence[int]) -> list[list[Any]]:
-        """The rows of computed atoms at some time-points."""
+    def _rows_of(
+        self, points: PointBlock, places: Sequence[int], atoms: Sequence[int]
+    ) -> list[list[Any]]:
+        """The rows of some atoms at some time-points."""
         block = self._new_block()
         choose_points(block, points, np.array(places, np.uint32))
-        return [[one for one in rows if one[0] in self._computed] for _, rows in block.take()]
+        return [[one for one in rows if one[0] in atoms] for _, rows in block.take()]
 
     def pass_time(self, time_stamp: int) -> None:
         """Note that time has passed without an event; `update` lets engines know."""

@@ -110,7 +110,6 @@ class PointHistory:
             lets all of their rows count.
         outcome: then notes which rows are events; None if nobody asks.
         conditional: the numbers of atoms whose rows count only where `admission` says so.
-        computed: the numbers of atoms whose rows `admission` makes.
         spacing: as for `ChunkedPoints`.
         slices: an engine with slices that evaluates this plan; None for one without.
 
@@ -142,7 +141,6 @@ class PointHistory:
         admission: EventAdmission | None = None,
         outcome: Outcome | None = None,
         conditional: Sequence[int] = (),
-        computed: Sequence[int] = (),
         spacing: int = 0,
         slices: SlicedEngine | None = None,
     ) -> None:
@@ -176,7 +174,6 @@ class PointHistory:
             self._block,
             by_stamp=by_stamp,
             conditional=conditional,
-            computed=computed,
             spacing=spacing,
             reach=reach_of(made),
         )
@@ -358,10 +355,10 @@ class PointHistory:
         self.names.add_placed(placed["time_stamp"], placed["offset"], keys)
 
     def _clear_pool(self) -> None:
-        waiting = self.leader.waiting
+        waiting = self._admission.waiting_count
         if waiting and len(self._pooled) <= 2 * waiting + _SPARE_POINTS:
             return
-        kept = np.flatnonzero(np.isin(self._pooled, self.leader.waiting_numbers()))
+        kept = np.flatnonzero(np.isin(self._pooled, self._admission.waiting()[0]))
         block = self._block()
         choose_points(block, self._pool, kept.astype(np.uint32))
         self._pool, self._pooled = block, self._pooled[kept]
@@ -620,11 +617,11 @@ class PointHistory:
 
     def _has_pooled_waiting(self) -> bool:
         """Whether the events that wait are in the pool, with their times."""
-        numbers = self.leader.waiting_numbers()
+        numbers, stamps = self._admission.waiting()
         if not np.isin(numbers, self._pooled).all():
             return False
         places = np.searchsorted(self._pooled, numbers)
-        return np.array_equal(_stamps_of(self._pool)[places], self.leader.waiting_stamps())
+        return np.array_equal(_stamps_of(self._pool)[places], stamps)
 
     def _row(self, policy: int, time_stamp: int, offset: int, kind: int, cells: list[int]) -> Row:
         """An answer that a snapshot has.
