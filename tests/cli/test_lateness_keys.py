@@ -180,16 +180,3 @@ def test_what_is_refused(command: Command, tmp_path: Path, given: list[str], mes
     done = command("--lateness", "9s", *given, rules, write(tmp_path / "log.csv", rows_of(1)))
     assert done.status == 2
     assert message in done.errors
-
-
-@pytest.mark.parametrize("more", ["", BESIDE, OTHER_KEY], ids=["alone", "beside", "other"])
-def test_atoms_of_keys_that_depend_on_other_rows_are_refused(
-    command: Command, tmp_path: Path, more: str
-) -> None:
-    """Also where other policies have the same key."""
-    rules = tmp_path / "rules.mtl"
-    depends = 'stream n = count[0,4](what = "open")\natom few(f) = what = "read" and n < 2\n'
-    rules.write_text(f"{RULES}{more}{depends}policy p: few(f) IMPLIES PREVIOUS open(f)\n")
-    done = command("--lateness", "9s", rules, write(tmp_path / "log.csv", rows_of(1)))
-    assert done.status == 2
-    assert "does not work yet with a key for atoms with variables that depend" in done.errors
