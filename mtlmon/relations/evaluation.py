@@ -43,7 +43,7 @@ from mtlmon.relations.join_order import Statistics, joins_by_size
 from mtlmon.relations.joining import joined, semijoined
 from mtlmon.relations.multiplicity import at_time, changed, coalesced, multiplied
 from mtlmon.relations.records import NO_END, records_of, table_of, up_to
-from mtlmon.relations.rowwise import selected, united, where
+from mtlmon.relations.rowwise import Expressions, selected, united, where
 from mtlmon.relations.rules import optimized
 from mtlmon.relations.typing import Types
 from mtlmon.relations.validity import (
@@ -59,7 +59,7 @@ from mtlmon.relations.validity import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from mtlmon.policy.predicates.environment import Environment
     from mtlmon.relations.algebra import Node
@@ -161,10 +161,11 @@ def evaluate_all(
         if tell is not None:
             tell(found_plan)
     uses = Counter(plans.values())
-    now = pieces_until(plans.values(), end)
+    now = min(NO_END, end + earlier(*plans.values()))
     for node in nodes(*plans.values()):
         uses.update(operands(node))
     found: dict[Node, Records] = {}
+    expressions = Expressions(environment)
 
     def used(node: Node) -> Records:
         uses[node] -= 1
@@ -175,14 +176,13 @@ def evaluate_all(
             found[node] = records_of(tables[node.name])
         else:
             of = [used(operand) for operand in operands(node)]
-            found[node] = apply(node, of, types.of(node), environment, now)
+            found[node] = apply(node, of, types.of(node), expressions, now)
     return {name: table_of(up_to(used(plan), end)) for name, plan in plans.items()}
 
 
-def pieces_until(plans: Iterable[Node], end: int) -> int:
-    """Return when the last pieces of records without end begin that matter up to a time."""
-    earlier = sum(-min(0, one.start) for one in nodes(*plans) if isinstance(one, Shift))
-    return min(NO_END, end + earlier)
+def earlier(*plans: Node) -> int:
+    """Return by how much plans shift starts to earlier times, at most."""
+    return sum(-min(0, one.start) for one in nodes(*plans) if isinstance(one, Shift))
 
 
 def coalesced_plan(node: Node, types: Types) -> Node:
@@ -212,7 +212,7 @@ def apply(
     node: Node,
     of: list[Records],
     schema: pa.Schema,
-    environment: Environment = NOTHING,
+    expressions: Expressions,
     now: int = NO_END,
 ) -> Records:
     """Apply one operator to its operands.
@@ -221,7 +221,7 @@ def apply(
         node: the operator, which is not a `Source`.
         of: the records of its operands.
         schema: the columns of the result.
-        environment: as for `evaluate`.
+        expressions: what is known of those of the plan.
         now: as for `split`.
 
     Raises:
@@ -230,17 +230,17 @@ def apply(
     """
     first = of[0]
     if isinstance(node, Where):
-        return where(first, node.condition, environment)
+        return where(first, node.condition, expressions)
     if isinstance(node, Select):
-        return selected(first, dict(node.values), schema, environment)
+        return selected(first, dict(node.values), schema, expressions)
     if isinstance(node, ValidFor):
         return valid_for(first, node.length)
     if isinstance(node, ValidTo):
-        return valid_to(first, node.end, environment)
+        return valid_to(first, node.end, expressions)
     if isinstance(node, ValidUntilNext):
         return valid_until_next(first, node.length)
     if isinstance(node, ValidUntil):
-        return valid_until(first, node.condition, node.per, environment)
+        return valid_until(first, node.condition, node.per, expressions)
     if isinstance(node, ValidLast):
         return valid_last(first, node.count, node.per)
     if isinstance(node, Every):
@@ -252,7 +252,7 @@ def apply(
     if isinstance(node, At):
         return at_time(first, node.time)
     if isinstance(node, Group):
-        return grouped(first, node.keys, node.values, schema, environment)
+        return grouped(first, node.keys, node.values, schema, expressions)
     if isinstance(node, Distinct):
         return multiplied("once", first)
     if isinstance(node, DistinctOn):
@@ -265,9 +265,9 @@ def apply(
     if isinstance(node, Split):
         return split(first, node.length, now=now)
     if isinstance(node, Join):
-        return joined(first, of[1], node.on, node.names, schema, environment)
+        return joined(first, of[1], node.on, node.names, schema, expressions)
     if isinstance(node, Semijoin):
-        return semijoined(first, of[1], node.on, node.names, environment)
+        return semijoined(first, of[1], node.on, node.names, expressions)
     assert not isinstance(node, Source)
     both = united(first, of[1], schema)
     if isinstance(node, Union):

@@ -25,7 +25,7 @@ from mtlmon.relations.native import (
 )
 from mtlmon.relations.numbering import numbered, ranks
 from mtlmon.relations.records import Records, cells, take, take_numbered, without_variants
-from mtlmon.relations.rowwise import computed, is_true
+from mtlmon.relations.rowwise import Expressions, computed, is_true
 from mtlmon.streams.own_values import OwnError
 
 if TYPE_CHECKING:
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from mtlmon.policy.predicates.environment import Environment
     from mtlmon.relations.algebra import Aggregation
     from mtlmon.relations.native import Aggregate
 
@@ -53,7 +52,7 @@ def grouped(
     keys: Sequence[str],
     aggregations: Sequence[Aggregation],
     schema: pa.Schema,
-    environment: Environment,
+    expressions: Expressions,
 ) -> Records:
     """Return a record for each group and each time during which its aggregates do not change.
 
@@ -63,7 +62,7 @@ def grouped(
     by_name = records.by_name
     key_columns = [by_name[name] for name in keys]
     numbers, limit = numbered(key_columns, len(records))
-    kernels = [_Kernel(records, one, key_columns, environment) for one in aggregations]
+    kernels = [_Kernel(records, one, key_columns, expressions) for one in aggregations]
     try:
         found = Groups(
             timeline(records),
@@ -137,7 +136,7 @@ class _Kernel:
         records: Records,
         aggregation: Aggregation,
         key_columns: Sequence[pa.Array],
-        environment: Environment,
+        expressions: Expressions,
     ) -> None:
         length, word = len(records), aggregation.word
         self.decode: Callable[[pa.Array], pa.Array] = lambda cells: cells
@@ -148,13 +147,13 @@ class _Kernel:
             mask = None
             if argument is not None:
                 is_all = word == "all"
-                mask = _bytes(is_true(records, argument, environment, wanted=not is_all))
+                mask = _bytes(is_true(records, argument, expressions, wanted=not is_all))
                 if word != "count":
                     self.decode = lambda cells: pc.equal(pc.equal(cells, 0), is_all)
             self.native = CountAggregate(None, mask, length)
             return
         assert argument is not None
-        column = computed(records, {"": argument}, environment)[""]
+        column = computed(records, {"": argument}, expressions)[""]
         validity = None
         if column.null_count:
             validity = _bytes(column.is_valid().to_numpy(zero_copy_only=False))

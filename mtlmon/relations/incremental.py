@@ -47,7 +47,7 @@ from mtlmon.relations.batch_plans import (
     replaced,
     with_splits,
 )
-from mtlmon.relations.evaluation import FoundPlan, apply, pieces_until, planned
+from mtlmon.relations.evaluation import FoundPlan, apply, earlier, planned
 from mtlmon.relations.joining import while_present
 from mtlmon.relations.looking_up import FIRST
 from mtlmon.relations.multiplicity import at_times, coalesced, multiplied
@@ -60,7 +60,7 @@ from mtlmon.relations.records import (
     records_of_bytes,
     table_of,
 )
-from mtlmon.relations.rowwise import united
+from mtlmon.relations.rowwise import Expressions, united
 from mtlmon.relations.steps import NewRecords, Step, empty, together
 from mtlmon.relations.typing import Types
 from mtlmon.relations.validity import split
@@ -147,6 +147,7 @@ class Query:
         types = Types(schemas, environment)
         types.of(node)
         self._environment = environment
+        self._expressions = Expressions(environment)
         self.found = FoundPlan(node, node, ()) if is_planned else planned(node, types)
         self._stages: list[_Stage] = []
         plan, known = with_splits(self.found.plan), dict(schemas)
@@ -163,6 +164,8 @@ class Query:
         self._types = types = Types(known, environment)
         self._plan = plan
         self._reads = sources(plan)
+        # as pieces that begin later may be shifted
+        self._earlier = earlier(self.found.plan)
         self._parts = parts_of(plan, types, is_looked_at=is_planned)
         self.watermark = self._reached = FIRST
         self._states = {name: empty(types.of(of)) for name, of in self._stateful().items()}
@@ -233,7 +236,7 @@ class Query:
         """
         if watermark < self.watermark:
             raise MtlmonError(f"watermark {watermark} is below the last one, {self.watermark}")
-        step = self._step(tables, watermark, pieces_until([self.found.plan], now))
+        step = self._step(tables, watermark, min(NO_END, now + self._earlier))
         found, reaches = self._untold(step)
         self._keep(step, watermark)
         final = in_order(found.taken(np.flatnonzero(~reaches)))
@@ -460,7 +463,7 @@ class Query:
         """The result of an operator, of whose operands most have no records in most batches."""
         if not any(map(len, of)):
             return part.nothing
-        return apply(part.node, of, part.nothing.schema, self._environment)
+        return apply(part.node, of, part.nothing.schema, self._expressions)
 
     def _between(self, step: Step, part: Part) -> Records:
         """What is valid between the watermarks."""
@@ -620,7 +623,7 @@ class _Stage:
         """
         own = {name: one for name, one in tables.items() if name in self.reads}
         step, final, first_open = self.query.final(own, watermark, now)
-        records = apply(self.node, [final], self.schema)
+        records = apply(self.node, [final], self.schema, self.query._expressions)
         earlier = min(0, self.node.start) if isinstance(self.node, Shift) else 0
         bound = min(step.end, first_open)
         if bound != NO_END:

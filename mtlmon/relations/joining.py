@@ -11,7 +11,6 @@ import pyarrow.compute as pc
 from mtlmon.arrays.canonical import canonical_texts
 from mtlmon.arrays.ordering import order_of
 from mtlmon.policy.predicates import operators as ops
-from mtlmon.policy.predicates.environment import NOTHING
 from mtlmon.policy.predicates.expression import columns
 from mtlmon.policy.predicates.kinds import NUMBERS, equal_as_texts
 from mtlmon.relations.conditions import conjunction, conjuncts
@@ -19,7 +18,7 @@ from mtlmon.relations.multiplicity import timeline
 from mtlmon.relations.native import Multiplicities, Numbering, Pairs, Timeline
 from mtlmon.relations.numbering import numbered
 from mtlmon.relations.records import Records, take
-from mtlmon.relations.rowwise import computed, is_true
+from mtlmon.relations.rowwise import Expressions, computed, is_true
 from mtlmon.relations.typing import kind_in
 
 if TYPE_CHECKING:
@@ -51,10 +50,10 @@ def joined(
     on: Predicate,
     names: Sequence[str],
     schema: pa.Schema,
-    environment: Environment,
+    expressions: Expressions,
 ) -> Records:
     """Return the pairs of records for which a condition is true, while both are valid."""
-    found = _matches(left, _renamed(right, names), on, environment)
+    found = _matches(left, _renamed(right, names), on, expressions)
     both = (*take(left.columns, found.left), *take(right.columns, found.right))
     return Records(schema, both, found.starts, found.ends)
 
@@ -64,10 +63,10 @@ def semijoined(
     right: Records,
     on: Predicate,
     names: Sequence[str],
-    environment: Environment,
+    expressions: Expressions,
 ) -> Records:
     """Return the left records while there is a right one for which a condition is true."""
-    found = _matches(left, _renamed(right, names), on, environment)
+    found = _matches(left, _renamed(right, names), on, expressions)
     count = len(found.starts)
     times = Timeline(found.starts, found.ends, None, order_of(found.ends), count)
     rows = found.left.astype(np.uint32)
@@ -93,10 +92,15 @@ def _renamed(records: Records, names: Sequence[str]) -> Records:
     return Records(pa.schema(list(fields)), records.columns, records.starts, records.ends)
 
 
-def _matches(left: Records, right: Records, on: Predicate, environment: Environment) -> _Matches:
-    keys, rest = _keys(left, right, on, environment)
-    numbers, count = _numbered_keys(left, right, on, keys, environment)
-    return _pairs(left, right, numbers, count, rest, environment)
+def _matches(left: Records, right: Records, on: Predicate, expressions: Expressions) -> _Matches:
+    keys, rest = expressions.once(
+        "keys",
+        [on],
+        [left.schema, right.schema],
+        lambda: _keys(left.schema, right.schema, on, expressions.environment),
+    )
+    numbers, count = _numbered_keys(left, right, keys, expressions)
+    return _pairs(left, right, numbers, count, rest, expressions)
 
 
 def _pairs(
@@ -105,7 +109,7 @@ def _pairs(
     numbers: NDArray[np.uint32],
     count: int,
     rest: Predicate | None = None,
-    environment: Environment = NOTHING,
+    expressions: Expressions | None = None,
 ) -> _Matches:
     """The pairs of records with equal numbers below a count that meet the rest of a condition."""
     pairs = Pairs(
@@ -115,7 +119,7 @@ def _pairs(
         Numbering(numbers[len(left) :], len(right)),
         count,
     )
-    parts = list(_checked(left, right, pairs, rest, environment))
+    parts = list(_checked(left, right, pairs, rest, expressions))
     lefts, rights = (
         np.concatenate([part[side] for part in parts]) if parts else np.empty(0, np.int64)
         for side in (0, 1)
@@ -133,7 +137,7 @@ def _checked(
     right: Records,
     pairs: Pairs,
     condition: Predicate | None,
-    environment: Environment,
+    expressions: Expressions | None,
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
     """The pairs of rows that meet a condition, some at a time."""
     schema = pa.schema([*left.schema, *right.schema])
@@ -142,7 +146,7 @@ def _checked(
         has_more = pairs.find(_PAIRS)
         lefts = np.frombuffer(pairs.left, np.uint32).astype(np.int64)
         rights = np.frombuffer(pairs.right, np.uint32).astype(np.int64)
-        if condition is not None:
+        if condition is not None and expressions is not None:
             wanted = set(columns(condition.expression))
             both = Records(
                 schema,
@@ -154,30 +158,27 @@ def _checked(
                 lefts,
                 lefts,
             )
-            is_met = is_true(both, condition, environment)
+            is_met = is_true(both, condition, expressions)
             lefts, rights = lefts[is_met], rights[is_met]
         yield lefts, rights
 
 
 def _keys(
-    left: Records, right: Records, on: Predicate, environment: Environment
-) -> tuple[list[tuple[Expression, Expression]], Predicate | None]:
+    left: pa.Schema, right: pa.Schema, on: Predicate, environment: Environment
+) -> tuple[list[tuple[Predicate, Predicate]], Predicate | None]:
     """Split a condition into expressions that must be equal on both sides, and the rest."""
-    keys: list[tuple[Expression, Expression]] = []
+    keys: list[tuple[Predicate, Predicate]] = []
     rest: list[Expression] = []
     for part in conjuncts(on.expression):
-        pair = _key(left.schema, right.schema, part)
-        if pair is not None:
-            kinds = {
-                kind_in(side.schema, on.with_expression(expression), environment)
-                for side, expression in zip((left, right), pair, strict=True)
-            }
+        sides = _key(left, right, part)
+        if sides is not None:
+            one, other = map(on.with_expression, sides)
+            kinds = {kind_in(left, one, environment), kind_in(right, other, environment)}
             # equality of some kinds is more than that of values of one type, or of their texts
-            pair = pair if len(kinds) == 1 or _are_alike(*kinds) else None
-        if pair is None:
-            rest.append(part)
-        else:
-            keys.append(pair)
+            if len(kinds) == 1 or _are_alike(*kinds):
+                keys.append((one, other))
+                continue
+        rest.append(part)
     return keys, on.with_expression(conjunction(rest)) if rest else None
 
 
@@ -204,16 +205,15 @@ def _key(
 def _numbered_keys(
     left: Records,
     right: Records,
-    on: Predicate,
-    keys: Sequence[tuple[Expression, Expression]],
-    environment: Environment,
+    keys: Sequence[tuple[Predicate, Predicate]],
+    expressions: Expressions,
 ) -> tuple[NDArray[np.uint32], int]:
     """Number the keys of both relations; what has none has the number behind the last."""
     count = len(left) + len(right)
     both: list[pa.Array] = []
     for one, other in keys:
         sides = [
-            computed(records, {"": on.with_expression(part)}, environment)[""]
+            computed(records, {"": part}, expressions)[""]
             for records, part in ((left, one), (right, other))
         ]
         if sides[0].type != sides[1].type:

@@ -12,7 +12,7 @@ from mtlmon.errors import LimitError, MtlmonError
 from mtlmon.policy.predicates.kinds import kind_of
 from mtlmon.relations.numbering import numbered
 from mtlmon.relations.records import NO_END, Records
-from mtlmon.relations.rowwise import computed, is_true
+from mtlmon.relations.rowwise import Expressions, computed, is_true
 from mtlmon.syntax.bounds import UNITS
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from mtlmon.policy.predicates.environment import Environment
     from mtlmon.policy.predicates.predicate import Predicate
     from mtlmon.relations.algebra import Timed
 
@@ -42,28 +41,28 @@ def valid_until_next(records: Records, length: int) -> Records:
     return _ending(records, _later(records.starts, length - records.starts % length))
 
 
-def valid_to(records: Records, end: Predicate, environment: Environment) -> Records:
+def valid_to(records: Records, end: Predicate, expressions: Expressions) -> Records:
     """Let each record be valid up to a time that it has itself.
 
     Raises:
         MtlmonError: the unit of time-stamps is not known, or a time is out of their range.
     """
-    found = computed(records, {"": end}, environment)[""]
+    found = computed(records, {"": end}, expressions)[""]
     kind = kind_of(found.type)
     if kind.name == "null":
         return _ending(records, np.full(len(records), NO_END))
     own: int | None = kind.unit
     if kind.name != "time":
         # whole numbers are as in the time column
-        written = environment.time_unit
+        written = expressions.environment.time_unit
         own = None if written is None else UNITS[written]
-    elif environment.unit is None:
+    elif expressions.environment.unit is None:
         raise MtlmonError(f"{end} is a time: say in which unit time-stamps are, as in `unit s`")
     is_null = found.is_null().to_numpy(zero_copy_only=False)
     integers = found.view(pa.int32()) if pa.types.is_date32(found.type) else found.view(pa.int64())
     ends = integers.fill_null(0).to_numpy().astype(np.int64)
-    if own is not None and environment.unit is not None:
-        ends = _in_unit(ends, own, UNITS[environment.unit], str(end))
+    if own is not None and expressions.environment.unit is not None:
+        ends = _in_unit(ends, own, UNITS[expressions.environment.unit], str(end))
     ends = np.where(is_null, NO_END, ends)
     return _ending(records, ends).kept(ends > records.starts)
 
@@ -79,10 +78,10 @@ def _in_unit(times: NDArray[np.int64], own: int, wanted: int, name: str) -> NDAr
 
 
 def valid_until(
-    records: Records, condition: Predicate, per: Sequence[str], environment: Environment
+    records: Records, condition: Predicate, per: Sequence[str], expressions: Expressions
 ) -> Records:
     """Let each record be valid until a later one, with the same values, meets a condition."""
-    closes = is_true(records, condition, environment)
+    closes = is_true(records, condition, expressions)
     columns = records.by_name
     numbers, _ = numbered([columns[name] for name in per], len(records))
     times, ranks = np.unique(records.starts, return_inverse=True)
