@@ -96,8 +96,40 @@ class Outside:
             if found.operator.is_temporal:
                 freed = self._freed(found)
                 found = found if freed is None else freed
+            elif found.operator is ops.EXISTS:
+                found = self._distributed(found)
             done[id(node)] = found
         return done[id(formula)]
+
+    def _distributed(self, node: Formula) -> Formula:
+        """EXISTS of an AND as one for each side of an OR that have different variables.
+
+        So each side only has to bind those that it has.
+        """
+        sides, found, count = [node.operands[0]], list[Formula](), 0
+        while sides:
+            side = sides.pop()
+            if side.operator is ops.OR:
+                # EXISTS is about each of its sides anyway
+                sides += reversed(side.operands)
+                continue
+            parts = conjuncts(side)
+            for place, part in enumerate(parts):
+                others = _all([*parts[:place], *parts[place + 1 :]])
+                own = set(quantified(node)) - self._binding.free(others)
+                if part.operator is ops.OR and count < _DEEPEST:
+                    names = [own & self._binding.free(one) for one in part.operands]
+                    if any(one != names[0] for one in names):
+                        sides += (_all([others, one]) for one in reversed(part.operands))
+                        count += 1
+                        break
+            else:
+                found.append(side)
+        if not count:
+            return node
+        whole = self._joined(ops.OR, [self._exists(quantified(node), one, node) for one in found])
+        assert whole is not None
+        return whole
 
     def _of_aggregate(self, operand: Formula) -> Formula:
         normal = self._binding.normal(operand)
