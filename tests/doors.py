@@ -416,6 +416,7 @@ if TYPE_CHECKING:
     from mtlmon.streams.named_rows import NO_NAMES, Names
     from mtlmon.streams.named_rows import Rows as NamedRows
     from mtlmon.streams.own_machines import MachineStates
+    from mtlmon.streams.points import Points
     from mtlmon.streams.program import StreamProgram
     from mtlmon.streams.successive import SuccessiveStreams
     from mtlmon.streams.ticking import Ticks

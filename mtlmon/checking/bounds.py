@@ -371,6 +371,7 @@ def _kept(
         families = program.families
         family_of = {id(kernel): one for one in families for kernel in one.kernels}
         periods = {ticks.frame: ticks.period for ticks in program.instance_ticks}
+        calls = {one.frame: one for family in families for one in family.calls}
         if columns:
             restless += [_restless(one, columns, owners) for one in program.obstacles]
         for kernel, period in program.kernels:
@@ -387,7 +388,7 @@ def _kept(
                     unit,
                     periods.get(period, ROWS),
                     has_ticks=has_ticks,
-                    of_instances=instances_of(family, load),
+                    of_instances=instances_of(family, load, calls.get(period)),
                 )
             found.setdefault(owner, []).append(kept)
         if program.due_ticks is not None:

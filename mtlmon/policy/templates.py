@@ -27,6 +27,9 @@ Per: TypeAlias = "tuple[tuple[Expression, str | None], ...]"
 OF_INSTANCES = frozenset({ops.OVER, ops.INSTANCE})
 """The operators that read instances of a stream."""
 
+# A condition with more alternatives says less about the instances that a row calls.
+_MOST_ALTERNATIVES = 16
+
 
 class Lifetime(NamedTuple):
     """When the instances of a stream begin and end; streams that share it share their instances.
@@ -194,36 +197,101 @@ def _without_times(end: Expression, times: dict[Operator, int]) -> Expression | 
     return joined(ops.OR, others)
 
 
-def condition_of(per: Per, on: Expression | None) -> Expression | None:
-    """Return where a stream with `per` has a value, at the rows that belong to an instance.
+class Call(NamedTuple):
+    """Instances that a row calls: a stream with `per` may have a value in them there.
+
+    Attributes:
+        keys: what the values behind `per` are; () for all living instances of the trace.
+        where: where the row does so; None for all rows.
+    """
+
+    keys: tuple[Expression, ...]
+    where: Expression | None = None
+
+
+def clock_of(
+    per: Per, on: Expression | None, streams: Mapping[str, Per]
+) -> tuple[Expression | None, tuple[Call, ...]]:
+    """Return where a stream with `per` has a value.
 
     Args:
         per: the expressions that tell instances apart, each with the name of its parameter or None.
         on: what is written behind `on`, or None.
+        streams: for each stream what tells its instances apart.
 
     Returns:
-        The condition; None for all of these rows.
-
-    Raises:
-        TemplateError: `on` is also about other rows.
+        A condition, None if it always holds, and what a row calls: the condition matters for these
+        instances. It calls its own instance alone if that is ().
     """
     if on is None:
-        return None
-    own = dict(zip(_names(per), keys_of(per), strict=True))
+        return None, ()
+    names = _names(per)
+    own = dict(zip(names, keys_of(per), strict=True))
+    constants = {name: key for name, key in own.items() if key.operator is ops.CONSTANT}
+    calls: dict[Call, None] = {}
+    for named, plain in _alternatives(on, own, streams):
+        found = constants | named
+        if len(found) == len(own):
+            calls[Call(tuple(found[name] for name in names))] = None
+        else:
+            calls[Call((), joined(ops.AND, plain))] = None
+    if set(calls) != {Call(keys_of(per))}:
+        return on, tuple(calls)
+    # what says that the row is the instance's own is always true
     rest = operands_of_nested(on, ops.AND)
-    found = set()
     for conjunct in list(rest):
         name, other = _named_by(conjunct)
         if name is not None and own.get(name) == other:
-            found.add(name)
             rest.remove(conjunct)
-    for (key, name), own_name in zip(per, own, strict=True):
-        if own_name not in found:
-            message = "on is about rows that do not belong to the instance, which is not possible"
-            shown = name or "id"
-            hint = f"write per {key} as {shown} on {key} = {shown} and ..."
-            raise TemplateError(on, f"{message} yet", hint)
-    return joined(ops.AND, rest)
+    return joined(ops.AND, rest), ()
+
+
+def _alternatives(
+    condition: Expression, own: Mapping[str, Expression], streams: Mapping[str, Per]
+) -> list[tuple[dict[str, Expression], list[Expression]]]:
+    """Split a condition into alternatives, of which one is true where the condition is.
+
+    Returns:
+        For each of them what some values behind `per` are then, and parts of it that are about the
+        row alone.
+    """
+    if condition.operator is ops.OR:
+        return [
+            one
+            for operand in operands_of_nested(condition, ops.OR)
+            for one in _alternatives(operand, own, streams)
+        ]
+    if condition.operator is ops.AND:
+        found: list[tuple[dict[str, Expression], list[Expression]]] = [({}, [])]
+        for operand in operands_of_nested(condition, ops.AND):
+            parts = _alternatives(operand, own, streams)
+            if len(found) * len(parts) > _MOST_ALTERNATIVES:
+                continue
+            found = [
+                (_both_named(named, others, own), [*plain, *rest])
+                for named, plain in found
+                for others, rest in parts
+            ]
+        return found
+    name, other = _named_by(condition)
+    # what looks at other rows looks at those of the instance
+    is_plain = not any(
+        node.operator in {*MEMORY, *OF_INSTANCES}
+        or (node.operator is ops.STREAM and streams.get(node.name))
+        for node in postorder(other)
+    )
+    if name is not None and (is_plain or other == own[name]):
+        return [({name: other}, [])]
+    is_plain = is_plain and all(node.operator is not ops.PARAMETER for node in postorder(condition))
+    return [({}, [condition] if is_plain else [])]
+
+
+def _both_named(
+    named: Mapping[str, Expression], others: Mapping[str, Expression], own: Mapping[str, Expression]
+) -> dict[str, Expression]:
+    """What values behind `per` are, by two conditions; the value of the own instance if it is."""
+    both = {**others, **named}
+    return {name: own[name] if others.get(name) == own[name] else both[name] for name in both}
 
 
 def require_readable(
@@ -320,8 +388,6 @@ def template_errors(file: PolicyFile) -> list[FormulaError]:
         on = None if stream.clock is None else stream.clock.condition
         if stream.per:
             checks.append(partial(lifetime_of, stream.per, stream.start, stream.end, streams))
-            if stream.clock is None or stream.clock.period is None:
-                checks.append(partial(condition_of, stream.per, on))
         for one in (stream.expression, *([] if on is None else [on])):
             checks.append(partial(require_readable, one, keys_of(stream.per), streams))
         checks.append(partial(require_readable_clauses, stream, streams))

@@ -633,7 +633,7 @@ class StreamAtoms:
         return [
             (program, own)
             for program, own in zip(self._programs, numbers, strict=True)
-            if program is not None and program.has_ticks
+            if program is not None and program.has_many_points
         ]
 
     def _period(self, name: str) -> int:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from mtlmon.policy.predicates.kinds import Kind
     from mtlmon.relations.bounds import KeptChanges, KeptRecords
     from mtlmon.streams.due_ticks import DueTicks
+    from mtlmon.streams.instance_calls import InstanceCalls
     from mtlmon.streams.instances import Family
     from mtlmon.streams.kernels import Kernel
     from mtlmon.streams.waiting import Holding
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = [
     "LARGEST_BATCH",
     "MOST_ENDED",
+    "MOST_ROWS_CALLED",
     "TEXT_BYTES",
     "Kept",
     "Load",
@@ -55,6 +57,9 @@ TEXT_BYTES = 64
 MOST_ENDED = 16_384
 """Numbers of instances that have ended are taken back when there are more of them than living ones,
 and than this."""
+
+MOST_ROWS_CALLED = 16
+"""Where few rows call all instances of a stream, so many times more rows are computed at once."""
 
 # Texts that no state has any more are looked for when there are so many; see `StreamProgram`.
 _MANY_TEXTS = 65_536
@@ -86,6 +91,8 @@ _OVER_BYTES = 4096
 # The same for a group of them; exact sums of floats are as wide as the values need.
 _GROUP_BYTES = 192
 _FLOAT_GROUP_BYTES = 1024
+# So many time-points at which rows call instances are computed at once, or a row's.
+_MOST_CALLS = MOST_ROWS_CALLED << 14
 # What a time-point of an instance takes while a batch is computed, and to undo it.
 _POINT_BYTES = 192
 _FEW_VALUES = {ops.HOUR: 24, ops.MINUTE: 60, ops.WEEKDAY: 7}
@@ -318,6 +325,8 @@ def kept_by(
         most = None if load.traces is None else load.traces * of_trace
     elif length is not None:
         most, of_trace = load.rows(length), load.rows_of_trace(length)
+        if most is not None and of_instances is not None:
+            most *= of_instances.of_row
         of_panes = _rows_of_panes(kernel, length)
         if of_panes is not None:
             merged = None if load.traces is None else load.traces * of_panes
@@ -390,17 +399,28 @@ class OfInstances(NamedTuple):
         living: how many are alive; None for no limit.
         batch: how many time-points of instances a batch has.
         reason: why there is no limit, and what to do.
+        of_row: of how many instances a row is a time-point.
     """
 
     living: int | None
     batch: int
     reason: str = _NO_INSTANCES
+    of_row: int = 1
 
 
-def instances_of(family: Family, load: Load) -> OfInstances:
-    """Return how many instances of a family there are at most, and time-points in a batch."""
+def instances_of(family: Family, load: Load, calls: InstanceCalls | None = None) -> OfInstances:
+    """Return how many instances of a family there are at most, and time-points in a batch.
+
+    Args:
+        family: the instances.
+        load: the rows of the log.
+        calls: the time-points, if rows call instances there; None for their own rows.
+    """
     living = load.living(family)
     batch = LARGEST_BATCH
+    for one in family.calls:
+        of_row = len(one.calls)
+        batch += _MOST_CALLS + 2 * (living or 0) if one.calls_all else LARGEST_BATCH * of_row
     lengths = {length for nows in family.nows for length in nows.delays}
     for length in lengths:
         # rows that enter and leave windows are read again
@@ -409,7 +429,10 @@ def instances_of(family: Family, load: Load) -> OfInstances:
             reason = f"nothing limits the rows of a window: {_RATE}"
             return OfInstances(None, batch, _NO_INSTANCES if living is None else reason)
         batch += rows + LARGEST_BATCH
-    return OfInstances(living, batch + (living or 0))
+    of_row = 1
+    if calls is not None:
+        of_row = (living or 0) if calls.calls_all else len(calls.calls)
+    return OfInstances(living, batch + (living or 0), of_row=of_row)
 
 
 def kept_instances(
@@ -425,7 +448,7 @@ def kept_instances(
         has_ticks: whether the program that they belong to has ticks.
     """
     shown = f"per {', '.join(str(key) for key, _ in family.own_keys)}"
-    living, batch, reason = instances_of(family, load)
+    living, batch, reason, _ = instances_of(family, load)
     own = load.of_instances(family)
     if living is None or own.traces is None:
         return Kept(shown, "living instances", None, None, reason)
@@ -450,6 +473,7 @@ def kept_instances(
         rows = [load.rows(length) or 0 for length in nows.delays]
         total += 24 * (2 * max(rows, default=0) + points) + 4 * (room + traces)
         total += 2 * points * _POINT_BYTES
+    total += len(family.calls) * batch * _TURN_BYTES
     if family.ticks_of_ends is not None:
         total += 32 * (own.traces + _LEAST_KEYS)
     for ticks in family.own_ticks:

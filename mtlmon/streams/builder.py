@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from mtlmon.policy.predicates.time_points import Changes
     from mtlmon.streams.cells import Texts
     from mtlmon.streams.declarations import Stream
+    from mtlmon.streams.instance_calls import InstanceCalls
     from mtlmon.streams.instance_nows import InstanceNows
     from mtlmon.streams.instance_ticks import InstanceTicks
     from mtlmon.streams.instances import Family
@@ -123,6 +124,11 @@ class Builder:
     def instance_nows(self) -> list[InstanceNows]:
         """The time-points as of which windows of instances are read."""
         return self._placer.instances.nows
+
+    @property
+    def instance_calls(self) -> list[InstanceCalls]:
+        """The rows that call instances which they do not belong to."""
+        return self._placer.instances.calls
 
     def streams_in_order(self, roots: Iterable[tuple[Predicate, int]]) -> None:
         """Place the streams that expressions need, each at its time-points."""

@@ -26,8 +26,9 @@ from mtlmon.policy.predicates.time_points import (
 )
 from mtlmon.policy.templates import (
     OF_INSTANCES,
+    Call,
     TemplateError,
-    condition_of,
+    clock_of,
     error_of,
     joined,
     keys_of,
@@ -68,6 +69,9 @@ A stream with `per` that is an aggregate, or arithmetic of such, changes as rows
 So what reads it from outside reads it as of its own time, rather than as it was at the last row.
 """
 
+_CALLS = -2
+"""Numbers up to this stand for a period where rows call instances; see `templates.Call`."""
+
 
 class Stream(NamedTuple):
     """A declared stream.
@@ -79,7 +83,7 @@ class Stream(NamedTuple):
         period: the period of its ticks, in units of time; `ROWS` if it has values at rows. From
             `BEGINNINGS` on, each instance counts it from its beginning.
         per: the expressions that tell instances apart, each with the name of its parameter or None;
-            () if there are no instances. With them, `on` is about rows of the instance.
+            () if there are no instances.
         start: where an instance may begin; None for all rows.
         end: where instances end; None if they do not.
     """
@@ -137,6 +141,8 @@ class Declarations:
         self._of_now: dict[str, bool] = {}
         self.found_as_of_now: dict[Name, Name] = {}
         self._changes: dict[Changes, int] = {}
+        # What rows call, with the numbers that stand for it in the place of a period.
+        self._calls: dict[tuple[Call, ...], int] = {}
 
     @property
     def periods(self) -> tuple[int, ...]:
@@ -235,24 +241,45 @@ class Declarations:
         stream = self.streams[name]
         on = stream.on
         if on is not None and stream.per and stream.period == ROWS:
-            with template_errors(on):
-                condition = condition_of(stream.per, on.expression)
+            condition, _ = clock_of(stream.per, on.expression, self._per)
             on = None if condition is None else on.with_expression(condition)
         return [stream.value] if on is None else [stream.value, on]
 
     def parts_of_lifetime(self, name: str) -> list[Predicate]:
-        """What says when instances of a stream begin and end."""
+        """What says when instances of a stream begin and end, and which ones rows call."""
         if name not in self.streams:
             return []
         stream = self.streams[name]
         if not stream.per:
             return []
-        return [stream.value.with_expression(one) for one in self.lifetime(stream).expressions]
+        found = self.lifetime(stream).expressions
+        for call in self.calls_of(name):
+            found += [*call.keys, *([] if call.where is None else [call.where])]
+        return [stream.value.with_expression(one) for one in found]
+
+    def calls_of(self, name: str) -> tuple[Call, ...]:
+        """The instances of a stream that rows call; () if these are only their own."""
+        stream = self.streams[name]
+        if not stream.per or stream.on is None or stream.period != ROWS:
+            return ()
+        return clock_of(stream.per, stream.on.expression, self._per)[1]
 
     def frame(self, name: str) -> int:
         """The number of the time-points of a stream's instances; `ROWS` if it has none."""
         stream = self.streams[name]
-        return self.frame_of(self.lifetime(stream), stream.period) if stream.per else ROWS
+        if not stream.per:
+            return ROWS
+        return self._frame_of_calls(self.lifetime(stream), self.calls_of(name), stream.period)
+
+    def _frame_of_calls(self, lifetime: Lifetime, calls: tuple[Call, ...], period: int) -> int:
+        if calls:
+            period = self._calls.setdefault(calls, _CALLS - len(self._calls))
+        return self.frame_of(lifetime, period)
+
+    def calls(self, frame: int) -> tuple[Call, ...]:
+        """The instances that rows call, whose time-points have a number; () if no others are."""
+        period = self.period_of(frame)
+        return next((calls for calls, number in self._calls.items() if number == period), ())
 
     def lifetime(self, stream: Stream) -> Lifetime:
         """What says when the instances of a stream begin and end."""
@@ -286,6 +313,10 @@ class Declarations:
                 if one.operator is ops.STREAM and self.streams[one.name].per
             )
             frame = self.frame_of(lifetime, self.streams[node.name].period)
+            if self.calls_of(node.name):
+                message = f"until reads {node.name}, which has values at rows of other instances"
+                hint = f"read a stream that has its value: stream NAME = {node.name}.hold() per ..."
+                raise error_at(origin, node, message, hint)
             parts = [found[frame].expression] if frame in found else []
             either = joined(ops.OR, [*parts, condition])
             assert either is not None
@@ -373,6 +404,8 @@ class Declarations:
                 period, _ = self._time_points.argument_period(node)
                 if node.operator in {ops.WINDOW_INTEGRAL, ops.MACHINE} or period != ROWS:
                     return False
+                if any(map(self._called, node.operands)):
+                    return False
                 has_window = True
                 continue
             if node.operator is ops.STREAM:
@@ -386,6 +419,10 @@ class Declarations:
                 return False
             stack += node.operands
         return has_window
+
+    def _called(self, node: Expression) -> bool:
+        """Whether a node names a stream that has values in the instances that rows call."""
+        return node.operator is ops.STREAM and bool(self.calls_of(node.name))
 
     def now_of(self, frame: int) -> int:
         """The number of the time-points where windows of some instances are read as of now."""
@@ -452,6 +489,7 @@ class Declarations:
             if self.period_of(period) == NOW and self.is_of_now(node.name):
                 name = Name(node.name, period)
         own_period = self.period_of(period)
+        self._require_same_instances(node, name.period, period, predicate)
         is_of_trace = name.period > ROWS and own_period % name.period == 0
         if period < ROWS < own_period and name.period != period and not is_of_trace:
             message = f"{node.name} has no value at the ticks of an instance"
@@ -462,6 +500,20 @@ class Declarations:
             raise error_at(predicate, node, message, hint)
         return name
 
+    def _require_same_instances(
+        self, node: Expression, read: int, period: int, predicate: Predicate
+    ) -> None:
+        """Refuse to read streams where rows call instances, if these begin or end elsewhere."""
+        if max(read, period) >= ROWS or not (self.calls(read) or self.calls(period)):
+            return
+        if self.lifetime_and_period(read)[0] != self.lifetime_and_period(period)[0]:
+            message = f"the instances of {node.name} begin or end at other rows"
+            hint = (
+                "where on is about rows of others, streams that read each other have the same "
+                "clauses per, from and until"
+            )
+            raise error_at(predicate, node, message, hint)
+
     def name_of_instances(self, node: Expression) -> Name:
         """The stream whose instances a node reads, at the time-points that it reads."""
         name = stream_of(node)
@@ -471,15 +523,28 @@ class Declarations:
     def frame_of_over(self, node: Expression) -> int:
         """The number of the time-points at which the argument of OVER has values."""
         frame = self.frame(node.over.stream)
-        for one in postorder(node.operands[0]):
-            if (
-                one.operator is ops.STREAM
-                and one.name in self.streams
-                and self.frame(one.name) == frame
-                and self.is_of_now(one.name)
-            ):
-                return self.now_of(frame)
+        lifetime, period = self.lifetime_and_period(frame)
+        own = [
+            one.name
+            for one in postorder(node.operands[0])
+            if one.operator is ops.STREAM and self.has_instances(one.name, lifetime)
+        ]
+        if any(self.frame(name) == frame and self.is_of_now(name) for name in own):
+            return self.now_of(frame)
+        called = {name: self.calls_of(name) for name in [node.over.stream, *own]}
+        if period <= ROWS and any(called.values()):
+            # their values change at the rows that call an instance in one of the streams
+            call = Call(lifetime.keys)
+            calls = dict.fromkeys(one for some in called.values() for one in some or (call,))
+            return self._frame_of_calls(lifetime, tuple(calls), ROWS)
         return frame
+
+    def has_instances(self, name: str, lifetime: Lifetime) -> bool:
+        """Whether a stream of rows has the instances with a lifetime."""
+        stream = self.streams.get(name)
+        if stream is None or not stream.per or stream.period > ROWS:
+            return False
+        return self.lifetime(stream) == lifetime
 
     def argument_period(self, node: Expression, origin: Predicate, own: int) -> int:
         """The time-points of the argument of an aggregate or offset.
@@ -495,7 +560,20 @@ class Declarations:
             return period
         lifetime, own_period = self.lifetime_and_period(own)
         if period == ROWS:
-            return self.frame_of(lifetime, ROWS)
+            called = [one for part in node.operands for one in postorder(part) if self._called(one)]
+            if not called:
+                return self.frame_of(lifetime, ROWS)
+            name = called[0].name
+            if called == [*node.operands]:
+                frame = self.frame(name)
+                self._require_same_instances(called[0], frame, own, origin)
+                return frame
+            message = f"{node} looks at {name}, which has values at rows of other instances"
+            hint = (
+                f"declare it with the same clauses, as stream NAME = {node.operands[0]} ..., and "
+                "look at that"
+            )
+            raise error_at(origin, node, message, hint)
         frame = self.frame_of(lifetime, period)
         names = [read.node for one in node.operands for read in self._time_points.reads(one)]
         is_own = all(

@@ -395,13 +395,14 @@ def _reason_of_ticks(kernel: Kernel, has_gaps: bool, is_repeatable: bool) -> str
     return "looks at ticks"
 
 
-def delays_of_instances(layers: Sequence[Layer], time: str | None, frame: int) -> Delays:
+def delays_of_instances(layers: Sequence[Layer], time: str | None, frame: int, rows: int) -> Delays:
     """Return when rows make a difference to values at ticks of instances; see `delays_of`.
 
     Args:
         layers: the layers of a program.
         time: the name of the time column, if there is one.
         frame: the number of these ticks.
+        rows: that of the rows of the instances.
     """
     found = Delays(Motions(NOTHING, pa.schema([])))
 
@@ -434,6 +435,8 @@ def delays_of_instances(layers: Sequence[Layer], time: str | None, frame: int) -
                 is_held = operators == {ops.HOLD} and task.kernels[0].keeps_latest
                 if not isinstance(task, KernelTask) or not is_held:
                     refuse(task, "looks at earlier ticks of an instance")
+            elif argument < ROWS and argument != rows:
+                refuse(task, "changes in an instance at rows of others")
             elif ops.WINDOW_INTEGRAL in operators:
                 refuse(task, "changes in an instance without rows")
             else:

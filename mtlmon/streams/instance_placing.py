@@ -15,6 +15,12 @@ from mtlmon.policy.templates import OF_INSTANCES, grouped_by, key_numbers, param
 from mtlmon.streams.cells import cell_kind
 from mtlmon.streams.declarations import NAMED, NOW, error_at
 from mtlmon.streams.forgetting import of_remembered, silence_to_forget
+from mtlmon.streams.instance_calls import (
+    CallColumns,
+    InstanceCalls,
+    InstanceCallsTask,
+    SameRowsTask,
+)
 from mtlmon.streams.instance_groups import InstanceBounds, InstanceGroups
 from mtlmon.streams.instance_nows import InstanceNows, InstanceNowsTask, OwnRowsTask
 from mtlmon.streams.instance_ticks import InstanceTicks, InstanceTicksTask
@@ -76,6 +82,8 @@ class InstancePlacer:
         self._placed_families: dict[int, tuple[Family, int]] = {}
         self._instance_ticks: dict[int, InstanceTicks] = {}
         self._nows: dict[int, InstanceNows] = {}
+        # Where rows call instances, and the layers in which that is found.
+        self._calls: dict[int, tuple[InstanceCalls, int]] = {}
         self.recursion: RecursionPlacer
 
     @property
@@ -93,6 +101,11 @@ class InstancePlacer:
         """The time-points as of which windows of instances are read."""
         return list(self._nows.values())
 
+    @property
+    def calls(self) -> list[InstanceCalls]:
+        """The rows that call instances which they do not belong to."""
+        return [calls for calls, _ in self._calls.values()]
+
     def forget_silent(self, layers: Sequence[Layer]) -> None:
         """Forget instances whose windows have emptied, if that makes no difference."""
         for family, _ in self._placed_families.values():
@@ -101,6 +114,9 @@ class InstancePlacer:
                 # the next row would begin no instance, or one with another age
                 continue
             if self._declared.counts_from_beginning(lifetime):
+                continue
+            if family.calls:
+                # rows of others have values in it
                 continue
             frames = {
                 period: frame
@@ -121,6 +137,11 @@ class InstancePlacer:
                 family.nows.append(nows)
                 self._columns.layer(layer).tasks.append(InstanceNowsTask(nows))
             return family, layer
+        if period < ROWS:
+            if frame not in self._calls:
+                self._calls[frame] = self._new_calls(frame, lifetime)
+            calls, layer = self._calls[frame]
+            return calls.family, layer
         if period != ROWS:
             family, layer = self.family(self._declared.frame_of(lifetime, ROWS))
             if frame not in self._instance_ticks:
@@ -134,6 +155,31 @@ class InstancePlacer:
             stream = self._declared.stream_of(frame)
             self._placed_families[frame] = self._new_family(frame, stream, lifetime)
         return self._placed_families[frame]
+
+    def _new_calls(self, frame: int, lifetime: Lifetime) -> tuple[InstanceCalls, int]:
+        """Place the rows that call instances; returns them, and their layer."""
+        rows = self._declared.frame_of(lifetime, ROWS)
+        family, layer = self.family(rows)
+        origin = self._declared.stream_of(rows).value
+
+        def row_column(expression: Expression) -> KeyColumn:
+            nonlocal layer
+            placed = self._placer.place(expression, origin, ROWS)
+            column, lowest = self._columns.column(placed, origin, ROWS)
+            layer = max(layer, lowest)
+            return KeyColumn(column, self._columns.kind(placed.expression, origin))
+
+        found = []
+        for call in self._declared.calls(frame):
+            keys = [row_column(key) for key in call.keys]
+            for one, key, node in zip(keys, family.keys, call.keys, strict=False):
+                self._require_comparable(one, key, origin, node)
+            where = None if call.where is None else row_column(call.where).name
+            found.append(CallColumns(tuple(keys), where))
+        calls = InstanceCalls(frame, family, found)
+        family.calls.append(calls)
+        self._columns.layer(layer).tasks.append(InstanceCallsTask(calls))
+        return calls, layer
 
     def _new_family(self, frame: int, stream: Stream, lifetime: Lifetime) -> tuple[Family, int]:
         """Place the instances of a stream; returns them, and their layer."""
@@ -242,8 +288,9 @@ class InstancePlacer:
         return Placed(read(column, node), max(layer, self.first_layer(period)))
 
     def _reading_points(self, period: int) -> int:
-        """Where instances are read: at ticks, also those of instances, or at rows of the trace."""
-        return ROWS if self._declared.is_of_rows(period) else period
+        """Where instances are read: at rows of the trace, at ticks, or in instances."""
+        is_of_rows = self._declared.is_of_rows(period) and not self._declared.calls(period)
+        return ROWS if is_of_rows else period
 
     def _looked_up(
         self, name: Name, keys: list[KeyColumn], layer: int, origin: Predicate, period: int
@@ -256,7 +303,7 @@ class InstancePlacer:
         argument_period = ROWS
         is_of_now = may_become_null = self._declared.period_of(name.period) == NOW
         if is_of_now:
-            self._nows[name.period].periods.add(self._declared.period_of(period))
+            self._nows[name.period].periods.add(max(ROWS, self._declared.period_of(period)))
             stream = self._declared.streams[name.name].value
             remembered = of_remembered(stream.expression, name.name, self._declared)
             may_become_null = self._declared.may_be_null(remembered, None)
@@ -288,7 +335,7 @@ class InstancePlacer:
 
     def own_value(self, name: Name, origin: Predicate) -> str:
         """Place the value of each row's own instance, at ticks the last; the name of its column."""
-        if self._declared.period_of(name.period) == ROWS:
+        if self._declared.is_of_rows(name.period):
             return self.at_rows(self._placer.known[name], origin, name.period)[0]
         family, layer = self.family(name.period)
         return self._looked_up(name, family.keys, layer, origin, ROWS)[0]
@@ -300,6 +347,28 @@ class InstancePlacer:
         self._columns.layer(layer).tasks.append(OwnRowsTask(chosen, column, name.period, frame))
         return Placed(read(chosen, origin.expression), layer + 1)
 
+    def at_calls(
+        self, placed: Placed, node: Expression, origin: Predicate, own: int, frame: int
+    ) -> Placed:
+        """Place values in instances where rows call these; null where there are none.
+
+        Args:
+            placed: the values.
+            node: what reads them.
+            origin: the expression that it is a part of.
+            own: the number of their time-points: rows or other calls of the same instances.
+            frame: that of the calls.
+        """
+        column, layer = self._columns.column(placed, origin, own)
+        found = read(column, node)
+        if (frame, found) not in self._columns.known:
+            layer = max(layer, self.first_layer(frame))
+            chosen = self._columns.new_column(self._columns.schema.field(column).type)
+            self._columns.layer(layer).tasks.append(SameRowsTask(chosen, column, own, frame))
+            self._columns.known[frame, found] = chosen, layer + 1
+        chosen, layer = self._columns.known[frame, found]
+        return Placed(read(chosen, node), layer)
+
     def over(
         self, node: Expression, values: list[Placed], origin: Predicate, period: int
     ) -> Placed:
@@ -307,6 +376,9 @@ class InstancePlacer:
         frame = self._declared.frame_of_over(node)
         own_period = self._declared.period_of(frame)
         points = self._reading_points(period)
+        if self._declared.calls(points) and not values and node.over.aggregate != "rank":
+            # it is the same for all instances that the row calls
+            points = ROWS
         known_as = points, with_operands(node, [Placed(node.operands[0], 0), *values])
         if known_as not in self._columns.known:
             family, _ = self.family(frame)
@@ -324,11 +396,11 @@ class InstancePlacer:
                 column, layer = self.at_rows(placed, origin, frame)
             else:
                 column, layer = self._columns.column(placed, origin, frame)
-            if own_period > ROWS:
+            if own_period > ROWS or self._declared.calls(frame):
                 first, lowest = self._before_ticks(node, kind, origin, frame)
                 layer = max(layer, lowest)
             elif own_period == NOW:
-                self._nows[frame].periods.add(self._declared.period_of(points))
+                self._nows[frame].periods.add(max(ROWS, self._declared.period_of(points)))
             layer = max(layer, layer_of_keys)
             argument_period = ROWS if is_at_rows else frame
             result = f"{self._columns.prefix}{len(self._columns.schema.names)}"
@@ -403,7 +475,7 @@ class InstancePlacer:
         self, placed: Placed, key: KeyColumn, origin: Predicate, node: Expression, period: int
     ) -> tuple[KeyColumn, int]:
         """Place a value of a key that is looked for; its column and layer."""
-        if self._declared.is_of_rows(period):
+        if self._reading_points(period) == ROWS:
             column, layer = self.at_rows(placed, origin, period)
         else:
             column, layer = self._columns.column(placed, origin, period)
@@ -436,12 +508,19 @@ class InstancePlacer:
     def _held_argument(self, node: Expression, origin: Predicate, frame: int) -> Expression:
         """The argument of OVER, with the held values of streams, but windows as of now."""
         argument = node.operands[0]
+        lifetime, period = self._declared.lifetime_and_period(frame)
+        at_now = period == NOW
+        is_called = bool(self._declared.calls(frame))
         own = self._declared.frame(node.over.stream)
-        at_now = self._declared.period_of(frame) == NOW
         built: dict[int, Expression] = {}
         for one in postorder(argument):
             operands = tuple(built[id(operand)] for operand in one.operands)
-            is_own = one.operator is ops.STREAM and self._declared.frame(one.name) == own
+            is_own = one.operator is ops.STREAM and (
+                self._declared.has_instances(one.name, lifetime)
+                and not self._declared.is_of_now(one.name)
+                if is_called
+                else self._declared.frame(one.name) == own
+            )
             if is_own and at_now and self._declared.is_of_now(one.name):
                 built[id(one)] = one
             elif is_own:

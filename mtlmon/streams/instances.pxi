@@ -553,6 +553,69 @@ cdef class Instances:
                 self.redo(&self.turns[place])
                 place += 1
 
+    def living_of(self, Batch batch not None, wanted=None):
+        """Find all living instances of the traces of rows, at the rows of the last `run`.
+
+        batch: these rows.
+        wanted: an array of bytes: at which rows; None for all.
+
+        Returns bytes of int64 items: for each such row and instance the index of the row, shifted
+        to the left by 32 bits, and the number of the instance. Those of a row are in any order.
+        """
+        cdef size_t count = batch.count
+        cdef Memory memory
+        cdef const uint8_t *is_wanted = NULL
+        cdef int64_t *found = NULL
+        cdef size_t found_count = 0
+        cdef size_t room = 0
+        cdef size_t place = self.turn_count
+        cdef size_t row
+        cdef uint32_t number
+        if wanted is not None:
+            memory = contiguous(wanted, 1, count)
+            is_wanted = <const uint8_t *> memory.buffer.buf
+        try:
+            with nogil:
+                while place:
+                    place -= 1
+                    self.take_back(&self.turns[place])
+                try:
+                    for row in range(count):
+                        while place < self.turn_count and has_come(
+                            &self.turns[place], 4 * <int64_t> row + 1, batch.time_stamps[row]
+                        ):
+                            self.redo(&self.turns[place])
+                            place += 1
+                        if is_wanted != NULL and not is_wanted[row]:
+                            continue
+                        if room - found_count < self.living:
+                            room = max(2 * room, found_count + self.living)
+                            resized(<void **> &found, room, sizeof(int64_t))
+                        number = self.heads[batch.trace(row)]
+                        while number != NO_INSTANCE:
+                            found[found_count] = <int64_t> row << 32 | <int64_t> number
+                            found_count += 1
+                            number = self.following[number]
+                finally:
+                    while place < self.turn_count:
+                        self.redo(&self.turns[place])
+                        place += 1
+            return (<const char *> found)[:found_count * sizeof(int64_t)]
+        finally:
+            free(found)
+
+    def count_living(self, counts):
+        """Count the living instances of each trace into an array of integers of type int64."""
+        cdef Memory memory = contiguous(counts, sizeof(int64_t), 0, True)
+        cdef int64_t *found = <int64_t *> memory.buffer.buf
+        cdef size_t count = <size_t> memory.buffer.shape[0]
+        cdef uint32_t number
+        with nogil:
+            memset(found, 0, count * sizeof(int64_t))
+            for number in range(self.count):
+                if self.alive[number] and self.traces[number] < count:
+                    found[self.traces[number]] += 1
+
     def living_at(self, numbers, moments, times, flags):
         """Find out which instances are alive at time-points among the rows of the last `run`.
 

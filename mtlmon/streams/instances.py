@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from mtlmon.policy.predicates.kinds import Kind
     from mtlmon.policy.templates import Lifetime
     from mtlmon.streams.cells import Cells, Mask, Texts
+    from mtlmon.streams.instance_calls import InstanceCalls
     from mtlmon.streams.instance_nows import InstanceNows
     from mtlmon.streams.instance_ticks import InstanceTicks
     from mtlmon.streams.layer import Columns
@@ -126,6 +127,7 @@ class Family:
         bounds_of: the bounds of buckets for each of them that is about histograms, else None.
         own_ticks: the ticks of the instances.
         nows: where their windows are read.
+        calls: the rows that call instances which they do not belong to.
         ticks_of_ends: the ticks at which their own values may end them; None if none do.
         numbers: for the present batch, the number of each row's instance.
 
@@ -160,6 +162,7 @@ class Family:
         self._groups: dict[tuple[int, ...], InstanceGroups] = {}
         self.own_ticks: list[InstanceTicks] = []
         self.nows: list[InstanceNows] = []
+        self.calls: list[InstanceCalls] = []
         self.ticks_of_ends: TicksOfEnds | None = None
         self.numbers = np.empty(0, np.uint32)
         self._is_text = [key.kind.name == "text" for key in keys]
@@ -195,7 +198,7 @@ class Family:
         """
         rows = points.batch(ROWS)
         cells, masks = self.cells_of(self.keys, columns)
-        starts = None if self._start is None else _where(columns[self._start])
+        starts = None if self._start is None else where_true(columns[self._start])
         ends: Mask | None = None
         end_cells: list[Cells] | None = None
         end_masks: list[Mask | None] | None = None
@@ -203,7 +206,7 @@ class Family:
             condition = self._ends.condition
             ends = np.ones(rows.count, np.uint8)
             if condition is not None:
-                ends = _where(columns[condition])
+                ends = where_true(columns[condition])
             if self._ends.keys is not None:
                 end_cells, end_masks = self.cells_of(self._ends.keys, columns)
         self.numbers = np.empty(rows.count, np.uint32)
@@ -741,8 +744,8 @@ _OVER: dict[str, _Kept] = {
 }
 
 
-def _where(condition: pa.Array) -> Mask:
-    """Where a condition is true; null is not."""
+def where_true(condition: pa.Array) -> Mask:
+    """Return where a condition is true; null is not."""
     return is_set(pc.fill_null(pc.cast(condition, pa.bool_()), False))
 
 

@@ -177,7 +177,7 @@ class Computer:
         """Up to which row, and to what time, to compute next, so that ticks stay few."""
         program = self.program
         count = len(stamps)
-        if not program.has_ticks:
+        if not program.has_many_points:
             return count, None
         limit = until
         if first < count:

@@ -108,6 +108,8 @@ class Placer:
         placed = self.known[name]
         if name.period == period:
             return Placed(standing_for(placed.expression, node), placed.layer)
+        if name.period < ROWS and self._declared.calls(period):
+            return self.instances.at_calls(placed, node, origin, name.period, period)
         if name.period < ROWS:
             column, layer = self.instances.at_rows(placed, origin, name.period)
             return Placed(read(column, node), max(layer, self.instances.first_layer(period)))

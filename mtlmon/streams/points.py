@@ -18,7 +18,7 @@ from mtlmon.errors import RowError
 from mtlmon.policy.predicates.time_points import CHANGES, ROWS
 from mtlmon.streams import native
 from mtlmon.streams.kernels import Meeting
-from mtlmon.streams.ticking import NO_TICKS
+from mtlmon.streams.ticking import NO_TICKS, Ticks
 from mtlmon.syntax.bounds import UNITS
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from mtlmon.policy.predicates.environment import Environment
-    from mtlmon.streams.ticking import Ticks
 
     Integers = NDArray[np.int64]
     Numbers = NDArray[np.uint32]
@@ -150,6 +149,8 @@ class Points:
         self._of_instances: dict[int, tuple[Ticks, Numbers]] = {}
         self._instance_meetings: dict[tuple[int, int], InstanceMeeting] = {}
         self._readings: dict[int, Readings] = {}
+        # Where rows call instances: the places, and the numbers of the rows' own instances.
+        self._calls: dict[int, tuple[Integers, Numbers]] = {}
 
     @property
     def clock(self) -> int:
@@ -324,6 +325,37 @@ class Points:
         self.add_instance_ticks(frame, readings.points, readings.traces)
         self._readings[frame] = readings
 
+    def add_calls(self, frame: int, places: Integers, own: Numbers) -> None:
+        """Add time-points at which rows call instances.
+
+        Args:
+            frame: the number of these time-points, which is negative.
+            places: their places, in order; see `call_places`.
+            own: the number of each row's own instance.
+        """
+        self._calls[frame] = places, own
+        rows, numbers = _rows_and_numbers(places)
+        traces = self._numbers_of(self.batch(ROWS))[rows]
+        self.add_instance_ticks(frame, Ticks(self._time_stamps[rows], numbers, rows), traces)
+
+    def same_rows(self, argument: int, frame: int) -> tuple[Integers, NDArray[np.bool_]]:
+        """Find the time-points of instances at the same rows as others of the same instances.
+
+        Args:
+            argument: the number of those that are found: rows or calls of the instances.
+            frame: the number of calls.
+
+        Returns:
+            For each call the index of a time-point, and whether there is one.
+        """
+        return _found_in(self._places_in_instances(argument), self._calls[frame][0])
+
+    def _places_in_instances(self, frame: int) -> Integers:
+        """The places of rows and of calls of instances, in order."""
+        if frame in self._calls:
+            return self._calls[frame][0]
+        return call_places(self.own_rows(frame), self._numbers_of(self.batch(frame)))
+
     def readings(self, frame: int) -> Readings:
         """Return time-points as of which windows of instances are read."""
         return self._readings[frame]
@@ -342,24 +374,34 @@ class Points:
         """Whether of time-points of one time, all of an argument come before those of results."""
         if argument == ROWS:
             return result > ROWS
-        is_of_ticks = result in self._of_instances and result not in self._readings
+        is_of_ticks = result in self._of_instances and result not in {
+            *self._readings,
+            *self._calls,
+        }
         return argument in self._is_own and is_of_ticks
 
     def copy_rows(
         self, columns: dict[int, dict[str, pa.Array]], frame: int, names: Iterable[str]
     ) -> None:
         """Copy columns of rows, as far as they belong to a family, if these are missing."""
-        if frame not in self._is_own:
-            return
-        is_own = self._is_own[frame]
-        chosen = None if is_own is None else pa.array(is_own)
         rows, own = columns[ROWS], columns[frame]
-        for name in names:
-            if name not in own and name in rows:
+        missing = [name for name in names if name not in own and name in rows]
+        if frame in self._calls:
+            places = pa.array(self._of_instances[frame][0].places)
+            own |= {name: rows[name].take(places) for name in missing}
+        elif frame in self._is_own:
+            is_own = self._is_own[frame]
+            chosen = None if is_own is None else pa.array(is_own)
+            for name in missing:
                 own[name] = rows[name] if chosen is None else rows[name].filter(chosen)
 
     def as_rows(self, values: pa.Array, frame: int) -> pa.Array:
         """Return values of a family as a column of rows, null for rows without an instance."""
+        if frame in self._calls:
+            places, numbers = self._calls[frame]
+            own = call_places(np.arange(self.row_count), numbers)
+            found, is_found = _found_in(places, own)
+            return values.take(pa.array(found, mask=~is_found))
         is_own = self._is_own[frame]
         if is_own is None:
             return values
@@ -377,6 +419,8 @@ class Points:
             if readings.of_rows is not None and not readings.of_rows[rows[0]]:
                 return frame, error
             rows = (int(readings.rows_before[rows[0]]),)
+        elif frame in self._calls:
+            rows = (int(self._of_instances[frame][0].places[rows[0]]),)
         elif frame in self._is_own:
             places = self.own_rows(frame)
             rows = tuple(int(places[row]) for row in rows)
@@ -394,6 +438,8 @@ class Points:
             meet = self._meet if argument >= ROWS else self._meet_in_instances
             if result in self._readings:
                 meet = self._meet_readings
+            elif all(one in self._calls or one in self._is_own for one in (argument, result)):
+                meet = self._meet_at_rows
             self._meetings[argument, result] = meet(argument, result)
         return self._meetings[argument, result]
 
@@ -409,6 +455,17 @@ class Points:
         is_result = (order >= count).astype(np.uint8)
         batch = native.Batch(times[order], numbers[order], len(order), self._clock)
         return Meeting(batch, places[:count], places[count:], is_result)
+
+    def _meet_at_rows(self, argument: int, result: int) -> Meeting:
+        """Rows and calls of instances, which are one time-point where both are at a row."""
+        arguments, results = map(self._places_in_instances, (argument, result))
+        places = np.union1d(arguments, results)
+        rows, numbers = _rows_and_numbers(places)
+        batch = native.Batch(self._time_stamps[rows], numbers, len(places), self._clock)
+        of_results, _ = _found_in(places, results)
+        is_result = np.zeros(len(places), np.uint8)
+        is_result[of_results] = 1
+        return Meeting(batch, _found_in(places, arguments)[0], of_results, is_result)
 
     def _meet_readings(self, argument: int, result: int) -> Meeting:
         """The rows of instances, each of which is among the results."""
@@ -433,7 +490,9 @@ class Points:
             results = self.readers(period)
             times_of, traces, own = self._points_of_instances(frame)
             read = _moments_at(np.arange(self.row_count))
-            if period != ROWS:
+            if period in self._calls:
+                read = _moments_at(self._of_instances[period][0].places)
+            elif period != ROWS:
                 read = moments_behind(self._order_of(period) // 2)
             keys = np.concatenate([self._order_of(frame), self._order_of(period)])
             times = np.concatenate([times_of, results.times])
@@ -460,6 +519,8 @@ class Points:
         moments = moments_behind(ticks.places)
         if frame in self._readings:
             moments = self._readings[frame].moments
+        elif frame in self._calls:
+            moments = _moments_at(ticks.places)
         return ticks.time_stamps, traces, moments
 
     def _read_at_rows(self, readings: Readings, *, can_share: bool) -> InstanceMeeting:
@@ -495,7 +556,7 @@ class Points:
             orders[self._readings[period].own] += 1
             return orders
         if period in self._of_instances:
-            return 2 * self._of_instances[period][0].places
+            return 2 * self._of_instances[period][0].places + (period in self._calls)
         if period > ROWS:
             return 2 * self.ticks_of(period).places
         rows = np.arange(self.row_count)
@@ -560,6 +621,25 @@ class Points:
                 found = found if kinds is None else found & kinds[ROWS]
             self._of_period[period] = np.flatnonzero(found)
         return self._of_period[period]
+
+
+def call_places(rows: Integers, numbers: Numbers) -> Integers:
+    """Return the places of rows in instances: numbers in their order, of the row and instance."""
+    return rows << 32 | numbers.astype(np.int64)
+
+
+def _rows_and_numbers(places: Integers) -> tuple[Integers, Numbers]:
+    """The rows and the numbers of instances of some places; see `call_places`."""
+    return places >> 32, places.astype(np.uint32)
+
+
+def _found_in(places: Integers, wanted: Integers) -> tuple[Integers, NDArray[np.bool_]]:
+    """Find some places among others, which are in order: where each is, and whether it is there."""
+    found = np.searchsorted(places, wanted)
+    is_found = np.zeros(len(wanted), np.bool_)
+    is_inside = found < len(places)
+    is_found[is_inside] = places[found[is_inside]] == wanted[is_inside]
+    return found, is_found
 
 
 def moments_behind(places: Integers) -> Integers:

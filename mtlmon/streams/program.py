@@ -153,6 +153,7 @@ class StreamProgram:
         self._families = builder.families
         self._instance_ticks = builder.instance_ticks
         self._instance_nows = builder.instance_nows
+        self._instance_calls = builder.instance_calls
         ticking: Ticking | DueTicks = Ticking(self.periods)
         self.obstacles: list[Obstacle] = []
         if only_due and (self.periods or self._instance_ticks):
@@ -219,8 +220,15 @@ class StreamProgram:
                 delays = Delays(Motions(environment, schema))
                 delays.end_instances(family, self.periods)
                 found[family.frame] = 1, delays
+        for calls in self._instance_calls:
+            # they stay as they are behind a row of their trace
+            delays = Delays(Motions(environment, schema))
+            delays.end_instances(calls.family, self.periods)
+            found[calls.frame] = 1, delays
         for ticks in self._instance_ticks:
-            delays = delays_of_instances(self._layers, environment.time, ticks.frame)
+            delays = delays_of_instances(
+                self._layers, environment.time, ticks.frame, ticks.family.frame
+            )
             delays.end_instances(ticks.family, self.periods)
             # those that are counted from beginnings are at any time
             period = 0 if ticks.is_from_beginning else ticks.period
@@ -229,7 +237,9 @@ class StreamProgram:
                 ticks.find_due(delays)
         for nows in self._instance_nows:
             # they change at any time
-            delays = delays_of_instances(self._layers, environment.time, nows.frame)
+            delays = delays_of_instances(
+                self._layers, environment.time, nows.frame, nows.family.frame
+            )
             delays.end_instances(nows.family, self.periods)
             found[nows.frame] = 1, delays
         motions = Motions(environment, schema)
@@ -406,6 +416,11 @@ class StreamProgram:
         """Whether there are ticks, of periods, by changes of relations, or of instances."""
         return bool(self.periods or self._changes or self._instance_ticks)
 
+    @property
+    def has_many_points(self) -> bool:
+        """Whether there may be many more time-points than rows: ticks, or calls of instances."""
+        return self.has_ticks or any(calls.calls_all for calls in self._instance_calls)
+
     def has_ticks_between(self, first: int, last: int) -> bool:
         """Whether there may be ticks from one time on and below another."""
         if any(-(-first // period) * period < last for period in self.periods):
@@ -425,13 +440,18 @@ class StreamProgram:
     ) -> NDArray[np.int64]:
         """Return how many ticks `evaluate` computes at most before each of the next rows.
 
+        Time-points at which rows call all instances of a stream count, too.
+
         Args:
             time_stamps: the time-stamps of the rows, at least one.
             numbers: the numbers of their traces, as for `evaluate`.
         """
+        counts = np.zeros(len(time_stamps), np.int64)
+        for calls in self._instance_calls:
+            counts += calls.counts(numbers, len(time_stamps))
         if not self.has_ticks:
-            return np.zeros(len(time_stamps), np.int64)
-        counts = self._ticking.tick_counts(time_stamps, numbers)
+            return counts
+        counts = counts + self._ticking.tick_counts(time_stamps, numbers)
         if self._instance_ticks:
             start = max(self._ticking.done, self._clock)
             if not self._ticking.trace_count:
@@ -828,6 +848,7 @@ class StreamProgram:
         columns |= {family.frame: {} for family in self._families}
         columns |= {ticks.frame: {} for ticks in self._instance_ticks}
         columns |= {nows.frame: {} for nows in self._instance_nows}
+        columns |= {calls.frame: {} for calls in self._instance_calls}
         columns[ROWS] = {name: batch.column(index) for index, name in enumerate(batch.schema.names)}
         time = self._environment.time
         if time in self.columns and time is not None:

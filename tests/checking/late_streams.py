@@ -56,6 +56,9 @@ stream visit = visit.last(or: 0) + 1 per host as h until silence() > 4 or age() 
 stream spent = spent.last(or: 0) + amount per host as h until spent > 15
 stream of_both = sum[0,8](amount) per host as h, amount % 3 as k
 stream of_kind = sum(of_both over of_both by h) + coalesce(of_host[h], 0) per host as h
+stream called = called.last(or: 0) + amount
+    per host as h on host = h or amount > 6 and ask until age() > 9
+stream heard = sum[0,6](called) per host as h on ask until age() > 9
 atom plain = amount > 5
 """
 
@@ -94,6 +97,9 @@ CONDITIONS = (
     "count(of_both > 4 over of_both by k = amount % 3) > 1",
     "coalesce(of_kind[host], 0) > 6",
     "coalesce(rank(of_both over of_both), 9) < 2",
+    "sum(called over called) > 14",
+    "coalesce(called[host], 0) > 9",
+    "max(heard over heard) > 7",
 )
 FORMULAS = (
     "a IMPLIES EVENTUALLY[0,5] (reply OR plain)",

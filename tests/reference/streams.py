@@ -224,6 +224,8 @@ def is_of_now(name: str, streams: dict[str, StreamText]) -> bool:
         if word.startswith("WINDOW_") or word == "COUNT_ROWS":
             if word == "WINDOW_INTEGRAL" or argument_period(node, streams) != ROWS:
                 return False
+            if any(is_called(one, streams) for one in node.operands):
+                return False
             found = True
         elif word == "STREAM":
             other = streams[str(node.value)]
@@ -238,6 +240,33 @@ def is_of_now(name: str, streams: dict[str, StreamText]) -> bool:
         else:
             open_nodes += node.operands
     return found
+
+
+def is_called(node: Expression, streams: dict[str, StreamText]) -> bool:
+    """Whether a node names a stream whose instances may have values at rows of others."""
+    if node.operator.name != "STREAM":
+        return False
+    stream = streams[str(node.value)]
+    names = [name for _, name in stream.per]
+    if not stream.per or stream.on is None or stream.period != ROWS:
+        return False
+    return not all(
+        key.operator.name == "CONSTANT" or implies(stream.on, key, name)
+        for (key, name) in zip([key for key, _ in stream.per], names, strict=True)
+    )
+
+
+def implies(condition: Expression, key: Expression, name: str | None) -> bool:
+    """Whether a condition says, in so many words, that a value behind `per` is that of the row."""
+    word = condition.operator.name
+    parts = [implies(one, key, name) for one in condition.operands]
+    if word in {"AND", "OR"}:
+        return any(parts) if word == "AND" else all(parts)
+    sides = condition.operands
+    return word == "EQUAL" and any(
+        one.operator.name == "PARAMETER" and one.value == name and other == key
+        for one, other in (sides, sides[::-1])
+    )
 
 
 def longest_window(name: str, streams: dict[str, StreamText]) -> int | None:
@@ -654,10 +683,18 @@ class _Trace:
         """
         period = argument_period(node, self.streams)
         times = self.time_stamps(place)
+        is_called_for = is_called(node.operands[0], self.streams)
+
+        def looks_at(j: int) -> bool:
+            if is_called_for and instance is not None and instance.start is not None:
+                # the stream says at which rows it has values
+                return j >= instance.start
+            return self.belongs(j, instance)
+
         return [
             self.value(node.operands[0], j, instance)
             if self.exists(period, j, instance)
-            and self.belongs(j, instance)
+            and looks_at(j)
             and times[place] - times[j] >= age
             and not (is_below and j == place)
             else None

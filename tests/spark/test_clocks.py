@@ -78,6 +78,8 @@ unit s
 key user
 stream views = views.last(or: 0) + 1 per what as it from code != 500 until code = 500 and what = it
 stream buys = count[0,20s]() per host
+stream seen = seen.last(or: 0) + 1 per host as h on host = h or code = 500
+policy seen: sum(seen over seen) < 9 or coalesce(seen[host], 0) > 1
 policy few: all(views < 4 over views)
 policy sum: sum(buys over buys) < 5 OR EVENTUALLY[0,9s] what = "buy"
 policy one: coalesce(views["login"], 0) < 3

@@ -23,7 +23,11 @@ from tests.streams.test_instance_ticks import in_batches, wanted_of
 from tests.streams.test_templates import CUTS, FOLDS, SCHEMA, File, rows
 from tests.streams.test_ticks import require_same
 
-CASES = tomllib.loads(Path(__file__).with_name("windows_of_now.toml").read_text())["case"]
+CASES = [
+    case
+    for name in ("windows_of_now.toml", "calls.toml")
+    for case in tomllib.loads(Path(__file__).with_name(name).read_text())["case"]
+]
 
 
 def log_of(texts: list[str]) -> list[Row]:

@@ -1,0 +1,152 @@
+"""The rows at which streams with `per` may have values in instances that they do not belong to.
+
+`on` says where a stream has values. If that can be at rows of other instances, a row calls those
+for which the condition may be true: one for each value that the condition says to be that behind
+`per`, as in `on seller = id or buyer = id`, or all that are alive. Each of them has a time-point at
+the row. So such a stream costs what the calls do, and only its instances keep something.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from mtlmon.policy.predicates.time_points import ROWS
+from mtlmon.streams.bounds import MOST_ROWS_CALLED
+from mtlmon.streams.instance_groups import FORGOTTEN
+from mtlmon.streams.instances import where_true
+from mtlmon.streams.points import call_places
+
+if TYPE_CHECKING:
+    from mtlmon.streams.instances import Family, KeyColumn
+    from mtlmon.streams.kernels import Kernel
+    from mtlmon.streams.layer import Columns
+    from mtlmon.streams.points import Integers, Numbers, Points
+
+
+# For how many ticks such a time-point counts, as it has all columns of an instance.
+_WEIGHT = 8
+
+
+class CallColumns(NamedTuple):
+    """Columns that say which instances rows call.
+
+    Attributes:
+        keys: the columns with the key of an instance; () for all living instances of the trace.
+        where: the column that is true at the rows that call them; None for all rows.
+    """
+
+    keys: tuple[KeyColumn, ...]
+    where: str | None
+
+
+class InstanceCalls:
+    """Finds the time-points at which rows call instances of a family.
+
+    Args:
+        frame: the number of these time-points, which is negative.
+        family: the instances.
+        calls: which instances are called.
+
+    Attributes:
+        frame: as given.
+        family: as given.
+        calls: as given.
+    """
+
+    def __init__(self, frame: int, family: Family, calls: list[CallColumns]) -> None:
+        self.frame = frame
+        self.family = family
+        self.calls = calls
+        # which part of the rows call all instances, as seen last
+        self._share = 1.0
+
+    @property
+    def calls_all(self) -> bool:
+        """Whether a row may call all living instances of its trace."""
+        return any(not keys for keys, _ in self.calls)
+
+    def counts(self, numbers: Numbers | None, count: int) -> Integers:
+        """Return what the time-points before each of the next rows count for, as ticks do.
+
+        Programs compute few at once. As it is not known which rows call instances, there may be up
+        to `MOST_ROWS_CALLED` times as many.
+        """
+        if not self.calls_all or not count:
+            return np.zeros(count, np.int64)
+        if numbers is None:
+            numbers = np.zeros(count, np.uint32)
+        living = np.empty(int(numbers.max()) + 1, np.int64)
+        self.family.table.count_living(living)
+        # each row may begin an instance
+        of_rows = living[numbers] + np.arange(1, count + 1)
+        before: Integers = ((np.cumsum(of_rows) - of_rows) * self._share).astype(np.int64)
+        before *= _WEIGHT
+        return before
+
+    def find(self, columns: Columns, points: Points) -> Integers:
+        """Find the time-points of a batch, whose instances have begun and ended.
+
+        Returns:
+            Their places, in order; see `points.call_places`.
+        """
+        table, rows, own = self.family.table, points.batch(ROWS), columns[ROWS]
+        found: list[Integers] = []
+        for keys, where in self.calls:
+            if keys:
+                numbers = np.empty(rows.count, np.uint32)
+                table.find(rows, *self.family.cells_of(keys, own), numbers)
+                called = np.flatnonzero(numbers != FORGOTTEN)
+                found.append(call_places(called, numbers[called]))
+                continue
+            is_calling = None if where is None else where_true(own[where])
+            found.append(np.frombuffer(table.living_of(rows, is_calling), np.int64))
+            seen = 1.0 if is_calling is None else np.count_nonzero(is_calling) / max(1, rows.count)
+            self._share = max(seen, self._share / 2, 1 / MOST_ROWS_CALLED)
+        return np.unique(np.concatenate(found))
+
+
+class InstanceCallsTask:
+    """Finds these time-points, behind the task that begins and ends the instances.
+
+    Args:
+        calls: finds them.
+    """
+
+    period = argument_period = ROWS
+
+    def __init__(self, calls: InstanceCalls) -> None:
+        self.kernels: list[Kernel] = []
+        self._calls = calls
+
+    def run(self, columns: Columns, points: Points) -> None:
+        """Find the time-points of a batch."""
+        calls = self._calls
+        points.add_calls(calls.frame, calls.find(columns, points), calls.family.numbers)
+
+
+class SameRowsTask:
+    """Values in instances at the rows that call them, as far as they have time-points there.
+
+    Args:
+        result: the name of the new column.
+        argument: the name of the column.
+        argument_period: the number of its time-points, which are rows or calls of the instances.
+        period: that of the calls.
+    """
+
+    def __init__(self, result: str, argument: str, argument_period: int, period: int) -> None:
+        self.kernels: list[Kernel] = []
+        self.argument_period = argument_period
+        self.period = period
+        self._result = result
+        self._argument = argument
+
+    def run(self, columns: Columns, points: Points) -> None:
+        """Choose the values, null where there are none, and add them to the columns."""
+        values = columns[self.argument_period][self._argument]
+        places, is_found = points.same_rows(self.argument_period, self.period)
+        chosen = pa.array(places, mask=~is_found)
+        columns[self.period][self._result] = values.take(chosen)
