@@ -140,8 +140,8 @@ class TextStreams:
         """
         while len(batch.time_stamps):
             times = np.frombuffer(batch.time_stamps, np.int64)
-            self._streams.prepared(*self._rows(batch))
-            count = self._streams.piece(times, [None])
+            rows = self._streams.prepared(*self._rows(batch))
+            count = self._streams.piece(times, [None], rows)
             if not count:
                 yield from self._some_ticks(int(times[0]))
                 if self._has_failed:

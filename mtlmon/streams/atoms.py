@@ -437,15 +437,17 @@ class StreamAtoms:
         self,
         time_stamps: NDArray[np.int64],
         numbers: Sequence[NDArray[np.uint32] | None],
+        batch: pa.RecordBatch,
     ) -> int:
         """Return how many of the next rows to evaluate at once, so that ticks stay few.
 
-        If this is 0, there are too many ticks before the first row: `some_ticks` computes some.
+        `batch` has these rows, as returned by `prepared`. If this is 0, there are too many ticks
+        before the first row: `some_ticks` computes some.
         """
         programs = self._ticking_programs(numbers)
         if not programs or not len(time_stamps):
             return len(time_stamps)
-        counts = sum(program.tick_count(time_stamps, own) for program, own in programs)
+        counts = sum(program.tick_count(time_stamps, own, batch) for program, own in programs)
         return int(np.searchsorted(counts, self._most_ticks, "right"))
 
     def tick_counts(self, begins: NDArray[np.int64], limit: int) -> NDArray[np.int64]:
@@ -455,6 +457,11 @@ class StreamAtoms:
             for period in () if program is None else program.periods:
                 counts += np.maximum(0, -(-limit // period) - -(-begins // period))
         return counts
+
+    @property
+    def has_many_points(self) -> bool:
+        """Whether there may be many more time-points than rows, so that `piece` matters."""
+        return any(one is not None and one.has_many_points for one in self._programs)
 
     @property
     def next_tick(self) -> int | None:

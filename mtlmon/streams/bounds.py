@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 __all__ = [
     "LARGEST_BATCH",
     "MOST_ENDED",
-    "MOST_ROWS_CALLED",
     "TEXT_BYTES",
     "Kept",
     "Load",
@@ -57,9 +56,6 @@ TEXT_BYTES = 64
 MOST_ENDED = 16_384
 """Numbers of instances that have ended are taken back when there are more of them than living ones,
 and than this."""
-
-MOST_ROWS_CALLED = 16
-"""Where few rows call all instances of a stream, so many times more rows are computed at once."""
 
 # Texts that no state has any more are looked for when there are so many; see `StreamProgram`.
 _MANY_TEXTS = 65_536
@@ -91,8 +87,8 @@ _OVER_BYTES = 4096
 # The same for a group of them; exact sums of floats are as wide as the values need.
 _GROUP_BYTES = 192
 _FLOAT_GROUP_BYTES = 1024
-# So many time-points at which rows call instances are computed at once, or a row's.
-_MOST_CALLS = MOST_ROWS_CALLED << 14
+# So many time-points at which rows call all instances are computed at once, with those of a row.
+_MOST_CALLS = 1 << 14
 # What a time-point of an instance takes while a batch is computed, and to undo it.
 _POINT_BYTES = 192
 _FEW_VALUES = {ops.HOUR: 24, ops.MINUTE: 60, ops.WEEKDAY: 7}

@@ -14,12 +14,13 @@ import numpy as np
 import pyarrow as pa
 
 from mtlmon.policy.predicates.time_points import ROWS
-from mtlmon.streams.bounds import MOST_ROWS_CALLED
 from mtlmon.streams.instance_groups import FORGOTTEN
 from mtlmon.streams.instances import where_true
 from mtlmon.streams.points import call_places
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from mtlmon.streams.instances import Family, KeyColumn
     from mtlmon.streams.kernels import Kernel
     from mtlmon.streams.layer import Columns
@@ -60,30 +61,34 @@ class InstanceCalls:
         self.frame = frame
         self.family = family
         self.calls = calls
-        # which part of the rows call all instances, as seen last
-        self._share = 1.0
 
     @property
     def calls_all(self) -> bool:
         """Whether a row may call all living instances of its trace."""
         return any(not keys for keys, _ in self.calls)
 
-    def counts(self, numbers: Numbers | None, count: int) -> Integers:
-        """Return what the time-points before each of the next rows count for, as ticks do.
+    def counts(
+        self, numbers: Numbers | None, count: int, known: Mapping[str, pa.Array]
+    ) -> Integers:
+        """Return what the time-points before each of the next rows count for at most, as ticks do.
 
-        Programs compute few at once. As it is not known which rows call instances, there may be up
-        to `MOST_ROWS_CALLED` times as many.
+        Args:
+            numbers: the numbers of the rows' traces, or None for one trace.
+            count: the number of rows.
+            known: columns of the rows that are known already.
         """
-        if not self.calls_all or not count:
-            return np.zeros(count, np.int64)
+        calling = np.zeros(count, np.bool_)
+        for keys, where in self.calls:
+            if not keys:
+                found = None if where is None else known.get(where)
+                calling |= True if found is None else where_true(found).view(np.bool_)
         if numbers is None:
             numbers = np.zeros(count, np.uint32)
-        living = np.empty(int(numbers.max()) + 1, np.int64)
+        living = np.empty(int(numbers.max(initial=0)) + 1, np.int64)
         self.family.table.count_living(living)
         # each row may begin an instance
-        of_rows = living[numbers] + np.arange(1, count + 1)
-        before: Integers = ((np.cumsum(of_rows) - of_rows) * self._share).astype(np.int64)
-        before *= _WEIGHT
+        of_rows = np.where(calling, living[numbers] + np.arange(1, count + 1), 0)
+        before: Integers = _WEIGHT * (np.cumsum(of_rows) - of_rows)
         return before
 
     def find(self, columns: Columns, points: Points) -> Integers:
@@ -103,8 +108,6 @@ class InstanceCalls:
                 continue
             is_calling = None if where is None else where_true(own[where])
             found.append(np.frombuffer(table.living_of(rows, is_calling), np.int64))
-            seen = 1.0 if is_calling is None else np.count_nonzero(is_calling) / max(1, rows.count)
-            self._share = max(seen, self._share / 2, 1 / MOST_ROWS_CALLED)
         return np.unique(np.concatenate(found))
 
 

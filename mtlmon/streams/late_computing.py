@@ -138,7 +138,7 @@ class Computer:
         self._shown = []
         first = 0
         while True:
-            last, limit = self._next(stamps, numbers, first, until)
+            last, limit = self._next(inputs, stamps, numbers, first, until)
             ticks, shown = self._evaluate(
                 inputs, held, stamps, numbers, first, last, limit, is_end, numbers_of
             )
@@ -169,6 +169,7 @@ class Computer:
 
     def _next(
         self,
+        inputs: pa.RecordBatch,
         stamps: NDArray[np.int64],
         numbers: NDArray[np.uint32],
         first: int,
@@ -181,7 +182,7 @@ class Computer:
             return count, None
         limit = until
         if first < count:
-            counts = program.tick_count(stamps[first:], numbers[first:])
+            counts = program.tick_count(stamps[first:], numbers[first:], inputs.slice(first))
             some = int(np.searchsorted(counts, _MOST_TICKS, "right"))
             if some:
                 return first + some, None

@@ -227,6 +227,30 @@ class Layer:
             expressions = {name: _predicate(part) for name, part in parts.items()}
             self._compiled[period] = CompiledExpressions(expressions, schema, environment)
 
+    def parts_of_rows(self, rows: dict[str, pa.Array], points: Points) -> Mapping[str, pa.Array]:
+        """Return the expressions over rows; none if integers overflow.
+
+        Args:
+            rows: the columns of the rows; gets their time-stamps, if expressions need these.
+            points: the rows.
+        """
+        if ROWS not in self._compiled:
+            return {}
+        try:
+            return self._computed(ROWS, rows, points)
+        except RowError:
+            return {}
+
+    def _computed(
+        self, period: int, own: dict[str, pa.Array], points: Points
+    ) -> Mapping[str, pa.Array]:
+        """Compute the expressions at some time-points."""
+        compiled = self._compiled[period]
+        if TIME_STAMPS in compiled.types:
+            own[TIME_STAMPS] = pa.array(points.times(period))
+        _require_columns(own, compiled.types)
+        return compiled.compute(own, points.batch(period).count)
+
     def run(self, columns: Columns, points: Points) -> None:
         """Compute all results, and add them to the columns.
 
@@ -241,10 +265,7 @@ class Layer:
                 own = columns[period]
                 if period < ROWS:
                     points.copy_rows(columns, period, compiled.types)
-                if TIME_STAMPS in compiled.types:
-                    own[TIME_STAMPS] = pa.array(points.times(period))
-                _require_columns(own, compiled.types)
-                own |= compiled.compute(own, points.batch(period).count)
+                own |= self._computed(period, own, points)
             has_memory = True
             for task in self.tasks:
                 period = task.period

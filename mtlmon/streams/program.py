@@ -436,7 +436,10 @@ class StreamProgram:
         return self._points
 
     def tick_count(
-        self, time_stamps: NDArray[np.int64], numbers: NDArray[np.uint32] | None
+        self,
+        time_stamps: NDArray[np.int64],
+        numbers: NDArray[np.uint32] | None,
+        batch: pa.RecordBatch | None = None,
     ) -> NDArray[np.int64]:
         """Return how many ticks `evaluate` computes at most before each of the next rows.
 
@@ -445,10 +448,17 @@ class StreamProgram:
         Args:
             time_stamps: the time-stamps of the rows, at least one.
             numbers: the numbers of their traces, as for `evaluate`.
+            batch: the rows; without them, all count that may call instances.
         """
         counts = np.zeros(len(time_stamps), np.int64)
-        for calls in self._instance_calls:
-            counts += calls.counts(numbers, len(time_stamps))
+        calling = [calls for calls in self._instance_calls if calls.calls_all]
+        if calling:
+            known: Mapping[str, pa.Array] = {}
+            if batch is not None:
+                rows = Points(time_stamps, numbers, NO_TICKS, self._clock)
+                known = self._layers[0].parts_of_rows(_columns_of(batch), rows)
+            for calls in calling:
+                counts += calls.counts(numbers, len(time_stamps), known)
         if not self.has_ticks:
             return counts
         counts = counts + self._ticking.tick_counts(time_stamps, numbers)
@@ -849,7 +859,7 @@ class StreamProgram:
         columns |= {ticks.frame: {} for ticks in self._instance_ticks}
         columns |= {nows.frame: {} for nows in self._instance_nows}
         columns |= {calls.frame: {} for calls in self._instance_calls}
-        columns[ROWS] = {name: batch.column(index) for index, name in enumerate(batch.schema.names)}
+        columns[ROWS] = _columns_of(batch)
         time = self._environment.time
         if time in self.columns and time is not None:
             kind = self._schema.field(time).type
@@ -865,6 +875,10 @@ class StreamProgram:
         self._points = points
         self._columns = columns
         return {name: columns[period][column] for name, (period, column) in self._outputs.items()}
+
+
+def _columns_of(batch: pa.RecordBatch) -> dict[str, pa.Array]:
+    return {name: batch.column(index) for index, name in enumerate(batch.schema.names)}
 
 
 def _is_widened(kind: str, own: str) -> bool:

@@ -262,11 +262,11 @@ def trace_pieces(
         on_tick: as for `SuccessiveStreams`.
     """
     first, count = 0, len(times)
-    if not streams.has_ticks or not count:
+    if not streams.has_many_points or not count:
         yield evaluated(streams, rows, times, on_tick=on_tick)
         return
     while first < count:
-        size = streams.piece(times[first:], [None])
+        size = streams.piece(times[first:], [None], rows.slice(first))
         if not size:
             yield _without_rows(streams, partial(streams.some_ticks, int(times[first])), on_tick)
             continue

@@ -732,7 +732,7 @@ class TableEvents(BatchReader[EventBatch], NotCopied):
             numbers = self._keys.numbers(piece)
             time_stamps = np.ascontiguousarray(piece.time_stamps)
             batch = streams.prepared(piece.batch, self._held(piece, streams))
-            count = streams.piece(time_stamps, numbers)
+            count = streams.piece(time_stamps, numbers, batch)
             if not count and len(time_stamps):
                 limit = int(time_stamps[0])
                 some = partial(streams.some_ticks, limit)

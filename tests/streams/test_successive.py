@@ -42,7 +42,7 @@ class Found(NamedTuple):
 class Values:
     """A program in the place of atoms, so that values of all types are compared."""
 
-    has_ticks = False
+    has_ticks = has_many_points = False
 
     def __init__(self, texts: Texts) -> None:
         self.program = texts.program()
