@@ -205,8 +205,9 @@ def _remembered(
 ) -> list[str]:
     lines: dict[str, None] = {}
     every = {id(one): one for one in formulas}
+    of_lets = {name: one.formula for name, one in lets.items()}
     for formula in list(every.values()):
-        every |= {id(one): one for one in (lets[name].formula for name in _used(formula, lets))}
+        every |= {id(of_lets[name]): of_lets[name] for name in _used(formula, of_lets)}
     for one in every.values():
         free = free_variables(one)
         for node in postorder(one):
@@ -272,16 +273,16 @@ def _meeting_words(meeting: Meeting, when: str, node: Formula) -> str:
     )
 
 
-def _used(formula: Formula, lets: Mapping[str, Definition]) -> list[str]:
-    """The lets that a formula uses, also by way of others."""
+def _used(formula: Formula, formulas: Mapping[str, Formula]) -> list[str]:
+    """The lets that a formula uses, also by way of others, whose formulas are given by name."""
     found: dict[str, None] = {}
     stack = [formula]
     while stack:
         for node in postorder(stack.pop()):
             name = node.name or ""
-            if node.operator is ops.PREDICATE and name in lets and name not in found:
+            if name in formulas and name not in found:
                 found[name] = None
-                stack.append(lets[name].formula)
+                stack.append(formulas[name])
     return list(found)
 
 
@@ -291,15 +292,8 @@ def _used_recursions(
     """The lets that use themselves and that a formula uses, also by way of others."""
     formulas = {name: one.formula for name, one in lets.items()}
     formulas |= {name: one.binding.formula for name, one in recursions.items()}
-    found: dict[str, None] = {}
-    stack = [formula]
-    while stack:
-        for node in postorder(stack.pop()):
-            name = node.name or ""
-            if name in formulas and name not in found:
-                found[name] = None
-                stack.append(formulas[name])
-    return {name: one for name, one in recursions.items() if name in found}
+    used = _used(formula, formulas)
+    return {name: one for name, one in recursions.items() if name in used}
 
 
 def _short(formula: Formula) -> str:

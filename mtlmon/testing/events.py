@@ -26,7 +26,15 @@ if TYPE_CHECKING:
     Trace = Iterable[tuple[TimeStamp, Atoms]] | os.PathLike[str] | str | Mapping[str, Any] | Any
 
 
-__all__ = ["Letters", "events_of", "is_log", "is_truth", "numbered_events", "read_letter"]
+__all__ = [
+    "Letters",
+    "events_of",
+    "is_arrays",
+    "is_log",
+    "is_truth",
+    "numbered_events",
+    "read_letter",
+]
 
 _NO_VALUES: dict[str, object] = {}
 _STORED = (frozenset, set, tuple, list)
@@ -84,7 +92,7 @@ def _events_in_memory(
     trace: Any, names: Sequence[str], *, unit: str | None, seen: SeenNames, times: TimeReader
 ) -> Iterator[Pair]:
     __tracebackhide__ = True
-    if _is_arrays(trace):
+    if is_arrays(trace):
         from mtlmon.testing.columns import events_of_arrays
 
         time_stamps, letters = trace
@@ -131,7 +139,7 @@ def numbered_events(
     __tracebackhide__ = True
     from mtlmon.testing.conditions import EVENTS_AT_ONCE
 
-    if not isinstance(trace, Iterable) or _is_arrays(trace):
+    if not isinstance(trace, Iterable) or is_arrays(trace):
         if keys is not None:
             raise keys.missing_in("a trace of arrays")
     elif not hasattr(trace, "dtype"):
@@ -193,7 +201,7 @@ def read_valued_pairs(
         yield time_stamp, frozenset(letter), values, number
 
 
-def _is_arrays(trace: object) -> bool:
+def is_arrays(trace: object) -> bool:
     """Whether a trace is a pair of arrays."""
     return isinstance(trace, tuple) and len(trace) == 2 and hasattr(trace[0], "dtype")
 

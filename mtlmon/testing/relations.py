@@ -21,6 +21,7 @@ from mtlmon.relational.preparation import left_sides
 from mtlmon.relational.vacuity import uncounted
 from mtlmon.syntax.printer import to_text, written_name
 from mtlmon.syntax.traversal import postorder
+from mtlmon.testing.events import is_arrays
 from mtlmon.testing.ordering import ordered
 from mtlmon.testing.recording import Events
 from mtlmon.testing.seen import SeenNames
@@ -424,17 +425,13 @@ def read_events(
         TraceError: the trace has another form.
     """
     __tracebackhide__ = True
-    if hasattr(trace, "dtype") or not isinstance(trace, Iterable) or _is_arrays(trace):
+    if hasattr(trace, "dtype") or not isinstance(trace, Iterable) or is_arrays(trace):
         raise TraceError(
             "arrays and other values without names have no arguments: pass pairs (time_stamp, "
             "rows), such as (3, {'publish': [('alice', 'report')]}), a table or the path of a log"
         )
     pairs = _pairs(recording, trace, times, keys)
     return pairs if order is None else ordered(pairs, order, lambda one: one[1][0])
-
-
-def _is_arrays(trace: object) -> bool:
-    return isinstance(trace, tuple) and len(trace) == 2 and hasattr(trace[0], "dtype")
 
 
 def _pairs(
