@@ -20,6 +20,7 @@ cdef class KeyTable:
     cdef size_t count
     cdef Slot *slots
     cdef size_t slot_mask
+    cdef int home_shift             # 64 less the binary logarithm of the number of slots
     # The texts one after the other; with several columns, every text but the last has its length
     # before it.
     cdef uint8_t *texts
@@ -51,8 +52,9 @@ cdef class KeyTable:
     cdef uint32_t number_of(self, Text text, uint64_t hash) except? 4294967295 nogil
     cdef int append(self, Text text) except -1 nogil
     cdef int reserve_joined(self, size_t size) except -1
-    cdef int resize(self, size_t size) except -1 nogil
-    cdef Slot *free_slot(self, uint64_t hash) noexcept nogil
+    cdef int resize(self, size_t size, const uint32_t *numbers) except -1 nogil
+    cdef size_t home_of(self, uint32_t tag) noexcept nogil
+    cdef Slot *free_slot(self, uint32_t tag) noexcept nogil
     cdef size_t text_size(self) noexcept nogil
     cdef Text text_of(self, size_t number) noexcept nogil
     cdef Text column_text(self, size_t number, size_t column) noexcept nogil

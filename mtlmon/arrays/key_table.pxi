@@ -2,6 +2,8 @@
 """Number the keys of rows, in the order in which they first occur.
 
 The table uses open addressing; the texts are in an arena. A key takes about 24 bytes and its text.
+The upper half of a hash is kept in the slot, and says where the slot is, in the order of these
+halves: so a table that grows moves its slots without reading texts, and writes them in order.
 """
 
 cimport cython
@@ -18,7 +20,7 @@ from libc.stdint cimport (
     uint64_t,
 )
 from libc.stdlib cimport free, malloc, realloc
-from libc.string cimport memcmp, memcpy, memmove
+from libc.string cimport memcmp, memcpy, memmove, memset
 
 import os
 
@@ -66,7 +68,7 @@ cdef class KeyTable:
             # even factors would lose bits
             self.seed[k] |= 1
         self.columns = columns
-        self.resize(SMALLEST_SIZE)
+        self.resize(SMALLEST_SIZE, NULL)
         # so that even empty texts have a valid address
         self.text_room = grow(<void **> &self.texts, 0, SMALLEST_SIZE, 1)
 
@@ -189,7 +191,7 @@ cdef class KeyTable:
             self.text_room = max(size, <uint64_t> SMALLEST_SIZE)
         while 4 * (kept + 1) > 3 * (slots - 1):
             slots *= 2
-        self.resize(slots)
+        self.resize(slots, numbers)
 
     def snapshot(self):
         """The texts of all keys, in the order of their numbers, as bytes for `restore`."""
@@ -330,7 +332,7 @@ cdef class KeyTable:
             for k in range(count):
                 texts[k].place = cell_text(cells, done + k, &texts[k].length)
                 hashes[k] = self.hash_of(texts[k])
-                prefetch(&self.slots[hashes[k] & self.slot_mask])
+                prefetch(&self.slots[self.home_of(upper_half(hashes[k]))])
             for k in range(count):
                 numbers[done + k] = self.number_of(texts[k], hashes[k])
             done += count
@@ -348,7 +350,7 @@ cdef class KeyTable:
             for k in range(count):
                 texts[k].place = cell_text(cells, done + k, &texts[k].length)
                 hashes[k] = self.hash_of(texts[k])
-                prefetch(&self.slots[hashes[k] & self.slot_mask])
+                prefetch(&self.slots[self.home_of(upper_half(hashes[k]))])
             for k in range(count):
                 numbers[done + k] = self.slot_of(texts[k], hashes[k]).number
             done += count
@@ -409,17 +411,17 @@ cdef class KeyTable:
         if slot.number != NONE:
             return slot.number
         if 4 * (self.count + 1) > 3 * self.slot_mask:
-            self.resize(2 * (self.slot_mask + 1))
-            slot = self.free_slot(hash)
+            self.resize(2 * (self.slot_mask + 1), NULL)
+            slot = self.free_slot(upper_half(hash))
         self.append(text)
         slot.number = <uint32_t> (self.count - 1)
-        slot.tag = <uint32_t> (hash >> 32)
+        slot.tag = upper_half(hash)
         return slot.number
 
     cdef Slot *slot_of(self, Text text, uint64_t hash) noexcept nogil:
         """The slot of a key; a free one if the key has no number."""
-        cdef uint32_t tag = <uint32_t> (hash >> 32)
-        cdef size_t position = hash & self.slot_mask
+        cdef uint32_t tag = upper_half(hash)
+        cdef size_t position = self.home_of(tag)
         cdef Slot *slot = self.slots + position
         cdef Text known
         while slot.number != NONE:
@@ -480,29 +482,48 @@ cdef class KeyTable:
         self.joined_room = grow(<void **> &self.joined, self.joined_room, size, 1)
         return 0
 
-    cdef int resize(self, size_t size) except -1 nogil:
-        """Move all keys to slots in a table of another size."""
+    cdef int resize(self, size_t size, const uint32_t *numbers) except -1 nogil:
+        """Move all keys to slots in a table of another size, a power of 2.
+
+        numbers: the new numbers of the keys, and NONE for those that get no slot; NULL if they keep
+            theirs.
+
+        PERF: hashing the texts again took 17% of a run that numbers 2 M different texts, 6 times
+        as long as this.
+        """
         cdef Slot *slots = <Slot *> malloc(size * sizeof(Slot))
+        cdef Slot *former = self.slots
+        cdef size_t former_size = 0 if former == NULL else self.slot_mask + 1
+        cdef uint32_t number
         cdef size_t k
         cdef Slot *slot
-        cdef uint64_t hash
         if slots == NULL:
             with gil:
                 raise MemoryError("mtlmon: out of memory")
-        for k in range(size):
-            slots[k].number = NONE
-        free(self.slots)
+        memset(slots, 0xFF, size * sizeof(Slot))
         self.slots = slots
         self.slot_mask = size - 1
-        for k in range(self.count):
-            hash = self.hash_of(self.text_of(k))
-            slot = self.free_slot(hash)
-            slot.number = <uint32_t> k
-            slot.tag = <uint32_t> (hash >> 32)
+        self.home_shift = 64
+        while size > 1:
+            size //= 2
+            self.home_shift -= 1
+        for k in range(former_size):
+            number = former[k].number
+            if number != NONE and numbers != NULL:
+                number = numbers[number]
+            if number != NONE:
+                slot = self.free_slot(former[k].tag)
+                slot.number = number
+                slot.tag = former[k].tag
+        free(former)
         return 0
 
-    cdef Slot *free_slot(self, uint64_t hash) noexcept nogil:
-        cdef size_t position = hash & self.slot_mask
+    cdef inline size_t home_of(self, uint32_t tag) noexcept nogil:
+        """The first of the slots where a key may be."""
+        return <size_t> (<uint64_t> tag << 32 >> self.home_shift)
+
+    cdef Slot *free_slot(self, uint32_t tag) noexcept nogil:
+        cdef size_t position = self.home_of(tag)
         while self.slots[position].number != NONE:
             position = (position + 1) & self.slot_mask
         return self.slots + position
@@ -545,6 +566,10 @@ cdef class KeyTable:
         word = 0
         memcpy(&word, text.place, text.length)
         return fold(fold(hash ^ word, self.seed[1]) ^ self.seed[0], self.seed[2])
+
+
+cdef inline uint32_t upper_half(uint64_t hash) noexcept nogil:
+    return <uint32_t> (hash >> 32)
 
 
 cdef Memory writable_numbers(object array, size_t count):
