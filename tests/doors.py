@@ -460,6 +460,7 @@ if TYPE_CHECKING:
     from mtlmon.tables.formats import xes as formats_xes
     from mtlmon.tables.formats.dialect import Dialect
     from mtlmon.tables.formats.files import ByteStream
+    from mtlmon.tables.formats.json_objects import PlainObjects
     from mtlmon.tables.formats.line_patterns import line_pattern
     from mtlmon.tables.formats.pairs import pair_names, pair_values
     from mtlmon.tables.formats.raw_rows import raw_rows

@@ -3,6 +3,7 @@
 
 include "formats/quoted_rows.pxi"
 include "formats/rows_of_text.pxi"
+include "formats/object_columns.pxi"
 include "columns/event_names.pxi"
 include "columns/time_formats/instants.pxi"
 include "columns/time_formats/formats.pxi"
