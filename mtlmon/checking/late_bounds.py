@@ -65,8 +65,10 @@ _NO_RATE_OF_LOG = "nothing limits the rows that late ones can change: add assume
 _NO_KEYS = "nothing limits the keys: add assume keys <= N"
 _NO_DELAY = "nothing limits how long verdicts wait: give each future operator an upper bound"
 _NO_END = "records that are kept until a row ends them have no limit: valid 1d has one"
-# The rows of queries that are evaluated again although they are final, as `Revisions` has them.
+# The rows of queries that are evaluated again although they are final, and the records, as
+# `Revisions` has them.
 _SPARE_QUERY_ROWS = 64
+_SPARE_QUERY_RECORDS = 1_024
 # The rows of a chunk of relations at least, as `RevisedRelations` has them, and how many spans of
 # batches are apart; a span takes some bytes, too.
 _ROWS_OF_CHUNK = 1_024
@@ -192,14 +194,15 @@ def query_kept(relation: OfRows, load: Load, lateness: int) -> Kept:
     if rows is None:
         return Kept(name, words, None, None, _NO_RATE_OF_LOG)
     more = bounds.LARGEST_BATCH + _SPARE_QUERY_ROWS
-    said = said_within(relation.extent, load, lateness, more)
-    if said.number is None:
-        return Kept(name, words, None, None, said.reason)
+    said, reason = bounds.numbers_within(relation.kept_answer, load, rows, lateness)
+    if said is None:
+        return Kept(name, words, None, None, reason)
+    told = said.valid + said.begun + _SPARE_QUERY_RECORDS
     read, own = relation.schemas
     of_row = sum(_width(kind) for kind in read.types) + _NAME_BYTES
     of_record = sum(_width(kind) for kind in own.types) + 2 * _NAME_BYTES
     # rows in order of time are copies of those that have come
-    total = 2 * (rows + more) * of_row + said.number * of_record
+    total = 2 * (rows + more) * of_row + told * of_record
     return Kept(name, f"{rows:,} {words}", total, total)
 
 

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from mtlmon.relations.algebra import (
     OF_STARTS,
+    Coalesce,
     Deletes,
     DistinctOn,
     Every,
@@ -16,9 +17,11 @@ from mtlmon.relations.algebra import (
     Join,
     Minus,
     MinusAll,
+    Select,
     Semijoin,
     Shift,
     Source,
+    Split,
     Timed,
     Union,
     UnionMax,
@@ -27,6 +30,7 @@ from mtlmon.relations.algebra import (
     ValidTo,
     ValidUntil,
     ValidUntilNext,
+    Where,
     operands,
 )
 
@@ -60,6 +64,9 @@ class KeptRecords(NamedTuple):
             None if there is no limit.
         texts: the number of columns with texts.
         number_bytes: the bytes of the times and the other columns of a record.
+        numbers: how many there are, where this depends on pairs or pieces; else None.
+        lifetime: with `numbers`, those that begin within this time are kept; None for those of one
+            time.
     """
 
     operator: str
@@ -68,6 +75,8 @@ class KeptRecords(NamedTuple):
     spans: tuple[int | None, ...]
     texts: int
     number_bytes: int
+    numbers: KeptChanges | None = None
+    lifetime: int | None = None
 
 
 def kept_records(
@@ -86,8 +95,16 @@ def kept_records(
         if isinstance(node, Source) and kind == "valid" and not count:
             # rows are valid at their time alone, which has passed
             continue
+        numbers = length = None
+        said = said_records(node, tables)
         if kind == "open":
             spans = tuple(None for _ in spans)
+        elif kind == "early" and not isinstance(node, Source):
+            # a record waits until those that began before it have ended
+            length = lifetime(operands(node)[0], tables)
+            spans = (None,) if length is None else spans
+        if said.reason and (kind != "early" or length is not None):
+            numbers = kept_changes(node, schema, (), tables)
         elif kind == "early" and isinstance(node, Source) and not count:
             # rows of the latest time-stamp, which wait
             spans = (0,)
@@ -98,7 +115,10 @@ def kept_records(
             words = "records without an end so far" if kind == "open" else "records at one time"
         texts = sum(pa.types.is_large_string(one) for one in schema.types)
         number_bytes = _TIMES_BYTES + _NUMBER_BYTES * (len(schema) - texts)
-        found.append(KeptRecords(_operator(node, tables), words, count, spans, texts, number_bytes))
+        operator = _operator(node, tables)
+        found.append(
+            KeptRecords(operator, words, count, spans, texts, number_bytes, numbers, length)
+        )
     return found
 
 
@@ -117,15 +137,18 @@ class KeptChanges(NamedTuple):
     texts: tuple[int, int]
     number_bytes: tuple[int, int]
 
-    def within(self, rows: Callable[[int | None], int | None], more: int) -> Numbers | None:
+    def within(
+        self, rows: Callable[[int | None], int | None], more: int, length: int | None = None
+    ) -> Numbers | None:
         """Return how many records there are while some rows come; None if there is no limit.
 
         Args:
             rows: how many rows there are within a length of time; None if there is no limit, as if
                 the length has none.
             more: how many rows come.
+            length: within what time; None if that is not known.
         """
-        return _numbers(self.node, self.tables, rows, more)
+        return _numbers(self.node, self.tables, rows, more, length)
 
 
 def kept_changes(
@@ -176,8 +199,11 @@ def _numbers(
     tables: Mapping[str, int],
     rows: Callable[[int | None], int | None],
     more: int,
+    length: int | None,
 ) -> Numbers | None:
     """As for `KeptChanges.within`."""
+    if isinstance(node, _VALID) and said_records(node, tables).reason:
+        return _valid_numbers(node, tables, rows, more, length)
     if isinstance(node, Source | _VALID):
         count, spans = _extent(node, tables)
         at_once = [rows(span) for span in spans]
@@ -186,12 +212,17 @@ def _numbers(
             return None
         known = sum(one for one in at_once if one is not None)
         return Numbers(count + known, count + len(spans) * (of_time + more))
-    of = [_numbers(one, tables, rows, more) for one in operands(node)]
+    of = [_numbers(one, tables, rows, more, length) for one in operands(node)]
     found = [one for one in of if one is not None]
     if len(found) < len(of):
         return None
     left, right = found[0], found[-1]
     valid, begun = sum(one.valid for one in found), sum(one.begun for one in found)
+    piece = _piece(node)
+    if piece is not None:
+        # each record has a piece in each of these times, and one more
+        within = rows(None) if length is None else length // piece + 1
+        return None if within is None else Numbers(valid, (valid + begun) * within)
     if isinstance(node, Join):
         # a pair begins where one of both does and the other is valid
         return Numbers(
@@ -210,6 +241,71 @@ def _numbers(
         # another record can begin where one begins, and where it ends
         return Numbers(valid, begun + left.ended)
     return Numbers(valid, begun)
+
+
+def _valid_numbers(
+    node: ValidFor | ValidUntilNext | ValidTo | ValidUntil | ValidLast | Every | Shift,
+    tables: Mapping[str, int],
+    rows: Callable[[int | None], int | None],
+    more: int,
+    length: int | None,
+) -> Numbers | None:
+    """Those of what gives other times to pairs or pieces: by how many begin within a time."""
+    if isinstance(node, ValidLast) and not node.per:
+        # of those that begin at one time, all are among the last ones
+        at_once = _numbers(node.of, tables, rows, 0, 0)
+        of = _numbers(node.of, tables, rows, more, length)
+        if at_once is None or of is None:
+            return None
+        return Numbers(node.count + at_once.begun, of.begun)
+    if isinstance(node, Every | Shift):
+        moved = node.length if isinstance(node, Every) else abs(node.start) + abs(node.end)
+    elif isinstance(node, ValidFor | ValidUntilNext) and node.length is not None:
+        moved = node.length
+    else:
+        rows(None)
+        return None
+    within = rows(moved)
+    if within is None:
+        return None
+    longer = None if length is None else length + moved
+    recent = _numbers(node.of, tables, rows, within, moved)
+    of = _numbers(node.of, tables, rows, more + within, longer)
+    if recent is None or of is None:
+        return None
+    stays = isinstance(node, Every | Shift)
+    return Numbers(recent.begun + (recent.valid if stays else 0), of.begun)
+
+
+def _piece(node: Node) -> int | None:
+    """How long the pieces are into which an operator cuts records; None if it cuts none."""
+    if isinstance(node, Split):
+        return node.length
+    return node.longest if isinstance(node, Coalesce) else None
+
+
+def lifetime(node: Node, tables: Mapping[str, int]) -> int | None:
+    """Return how long a record of a relation is valid at most; None if there is no limit.
+
+    Args:
+        node: the relation; records that meet others that are equal to them become one with them.
+        tables: as for `kept_records`.
+    """
+    if isinstance(node, Source):
+        return None if node.name in tables else 1
+    if (piece := _piece(node)) is not None:
+        return piece
+    if isinstance(node, ValidFor | ValidUntilNext):
+        return node.length
+    of = [lifetime(one, tables) for one in operands(node)]
+    known = [one for one in of if one is not None]
+    if isinstance(node, Join):
+        return min(known, default=None)
+    if isinstance(node, Every | Shift):
+        return None if of[0] is None else of[0] + _more(node)
+    if isinstance(node, Semijoin | Where | Select | Timed):
+        return of[0]
+    return max(known) if isinstance(node, Union) and len(known) == len(of) else None
 
 
 class SaidRecords(NamedTuple):
@@ -239,6 +335,10 @@ def said_records(node: Node, tables: Mapping[str, int]) -> SaidRecords:
     if isinstance(node, Join | Semijoin | MinusAll):
         word = "minus all" if isinstance(node, MinusAll) else type(node).__name__.lower()
         return SaidRecords(0, (), f"a row can have any number of records behind {word}")
+    if _piece(node) is not None:
+        return SaidRecords(0, (), "a row can have any number of pieces of records")
+    if isinstance(node, ValidLast) and not node.per:
+        return SaidRecords(0, (), "a row can have a record for any time behind valid last")
     of = [said_records(one, tables) for one in operands(node)]
     count = sum(one.of_tables for one in of)
     spans = tuple(span for one in of for span in one.spans)
@@ -269,8 +369,12 @@ def _operator(node: Node, tables: Mapping[str, int]) -> str:
 
 def _longer(node: Every | Shift, spans: Iterable[int | None]) -> tuple[int | None, ...]:
     """Spans that reach to the end of records that have been shifted."""
-    more = node.length if isinstance(node, Every) else max(0, node.end)
-    return tuple(None if span is None else span + more for span in spans)
+    return tuple(None if span is None else span + _more(node) for span in spans)
+
+
+def _more(node: Every | Shift) -> int:
+    """How much later records end, at most."""
+    return node.length if isinstance(node, Every) else max(0, node.end)
 
 
 def _extent(node: Node, tables: Mapping[str, int]) -> tuple[int, tuple[int | None, ...]]:

@@ -179,8 +179,8 @@ class Query:
                 # records behind the watermark
                 kept[f"early {number}"] = node
             if isinstance(node, OF_LATER):
-                # records whose end is not known
-                kept[f"open {number}"] = node.of
+                # records whose end is not known, with the columns of all
+                kept[f"open {number}"] = node
             if isinstance(node, Inserts | Deletes):
                 # records that are valid just before the watermark
                 kept[f"before {number}"] = node.of

@@ -35,6 +35,8 @@ __all__ = ["Revision", "Revisions", "StandingQuery"]
 INSERT, UPDATE, DELETE = range(3)
 # PERF: to take rows in for good at each batch, too, took half as long again with five rows a batch
 _SPARE_ROWS = 64
+# What is cut has more records than rows, so these count as well.
+_SPARE_RECORDS = 1_024
 
 
 class StandingQuery(RevisedRelation):
@@ -136,12 +138,18 @@ class Revisions:
         self.bound, self.now = max(self.bound, bound), max(self.now, now)
         count = int(np.searchsorted(rows.time_stamps, self.bound))
         final: list[Records] = []
-        if count >= self._spare:
-            final.append(self._query.settle(rows.between(0, count), self.bound, self.now))
-            rows = rows.between(count, len(rows.time_stamps))
         self._rows = rows
-        before, self._told = self._told, self._to_end()
-        records = all_of([*final, self._told], self._told.schema)
+        told = None
+        if count < self._spare and bound != NO_END:
+            told = self._to_end()
+            if np.count_nonzero(told.ends <= self.bound) > _SPARE_RECORDS:
+                told = None
+        if told is None:
+            final.append(self._query.settle(rows.between(0, count), self.bound, self.now))
+            self._rows = rows.between(count, len(rows.time_stamps))
+            told = self._to_end()
+        before, self._told = self._told, told
+        records = all_of([*final, told], told.schema)
         if bound == NO_END:
             records = up_to(records, self.now)
         return _difference(None if before is None else typed(before, records.schema), records)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mtlmon.policy.definitions import Assumption
     from mtlmon.policy.predicates.expression import Expression
     from mtlmon.policy.predicates.kinds import Kind
-    from mtlmon.relations.bounds import KeptChanges, KeptRecords
+    from mtlmon.relations.bounds import KeptChanges, KeptRecords, Numbers
     from mtlmon.streams.due_ticks import DueTicks
     from mtlmon.streams.instance_calls import InstanceCalls
     from mtlmon.streams.instances import Family
@@ -75,8 +75,12 @@ _NO_INSTANCES = (
 )
 _RATE_OF_ROWS = "nothing limits the rows that are valid at one time: add assume rate <= N/s"
 _NO_END = (
-    "records of `valid until` are kept until a row ends them, so nothing limits them; those of "
-    "`valid 1d`, for instance, have a limit"
+    "records of `valid until`, and of `valid last 9 rows per id`, are kept until a row ends them, "
+    "so nothing limits them; those of `valid 1d`, for instance, have a limit"
+)
+_NO_LIFETIME = (
+    "records wait until those before them have ended, and nothing limits how long these are valid: "
+    "equal records that follow each other are one"
 )
 # What an instance takes in its table: trace, links, times, and whether it is alive.
 _INSTANCE_BYTES = 40
@@ -212,31 +216,23 @@ class Kept(NamedTuple):
 def kept_records_bytes(records: KeptRecords, load: Load) -> Kept:
     """Return what records of a relation take at most, with room for the rows of a batch."""
     size = records.number_bytes + TEXT_BYTES * records.texts
-    count: int | None = records.of_tables
-    reason = ""
-    for span in records.spans:
-        rows = None if span is None else load.rows(span)
-        if rows is None:
-            reason = _RATE_OF_ROWS if span is not None else _NO_END
-        count = None if count is None or rows is None else count + rows
-    words = records.words if count is None else f"{count:,} {records.words}"
+    count = records_within(records, load)
+    if count is None:
+        reason = _NO_LIFETIME if records.words == "records to come" else _NO_END
+        reason = _RATE_OF_ROWS if load.rows(0) is None else reason
+        return Kept(records.operator, records.words, None, None, reason)
     # arrays are copied when records come and go
-    total = None if count is None else 2 * (count + LARGEST_BATCH * len(records.spans)) * size
-    return Kept(records.operator, words, total, total, reason)
+    total = 2 * (count + LARGEST_BATCH * max(1, len(records.spans))) * size
+    return Kept(records.operator, f"{count:,} {records.words}", total, total)
 
 
 def kept_changes_bytes(changes: KeptChanges, load: Load) -> Kept:
     """Return what it takes at most to tell when a relation changes, with room for a batch."""
     name, words = "changes", "records at one time"
-    lengths: list[int | None] = []
-
-    def rows(length: int | None) -> int | None:
-        lengths.append(length)
-        return None if length is None else load.rows(length)
-
-    at_once, in_batch = changes.within(rows, 0), changes.within(rows, LARGEST_BATCH)
+    at_once, reason = numbers_within(changes, load, 0)
+    in_batch, _ = numbers_within(changes, load, LARGEST_BATCH)
     if at_once is None or in_batch is None:
-        return Kept(name, words, None, None, _NO_END if None in lengths else _RATE_OF_ROWS)
+        return Kept(name, words, None, None, reason)
     of_record, of_change = (
         numbers + TEXT_BYTES * texts
         for numbers, texts in zip(changes.number_bytes, changes.texts, strict=True)
@@ -247,18 +243,26 @@ def kept_changes_bytes(changes: KeptChanges, load: Load) -> Kept:
     return Kept(name, f"{at_once.valid:,} {words}", total, total)
 
 
-def kept_answer_bytes(answer: KeptChanges, load: Load) -> Kept:
-    """Return what the records of a query take at most that go on at one time."""
-    name, words = "answer", "records that go on"
+def numbers_within(
+    changes: KeptChanges, load: Load, more: int, length: int | None = None
+) -> tuple[Numbers | None, str]:
+    """Return how many records there are, or why there is no limit; see `KeptChanges.within`."""
     lengths: list[int | None] = []
 
     def rows(length: int | None) -> int | None:
         lengths.append(length)
         return None if length is None else load.rows(length)
 
-    found = answer.within(rows, 0)
+    found = changes.within(rows, more, length)
+    return found, _NO_END if None in lengths else _RATE_OF_ROWS
+
+
+def kept_answer_bytes(answer: KeptChanges, load: Load) -> Kept:
+    """Return what the records of a query take at most that go on at one time."""
+    name, words = "answer", "records that go on"
+    found, reason = numbers_within(answer, load, 0, 0)
     if found is None:
-        return Kept(name, words, None, None, _NO_END if None in lengths else _RATE_OF_ROWS)
+        return Kept(name, words, None, None, reason)
     size = answer.number_bytes[0] + TEXT_BYTES * answer.texts[0]
     # arrays are copied when records come and go
     total = 2 * (found.valid + LARGEST_BATCH) * size
@@ -267,6 +271,15 @@ def kept_answer_bytes(answer: KeptChanges, load: Load) -> Kept:
 
 def records_within(records: KeptRecords, load: Load) -> int | None:
     """Return how many records of a relation are kept at most; None if there is no limit."""
+    if records.numbers is not None:
+        length = records.lifetime
+        more = 0 if length is None else load.rows(length)
+        found = None
+        if more is not None:
+            found, _ = numbers_within(records.numbers, load, more, length or 0)
+        if found is None:
+            return None
+        return found.valid if length is None else found.begun
     counts = [None if span is None else load.rows(span) for span in records.spans]
     known = [count for count in counts if count is not None]
     return records.of_tables + sum(known) if len(known) == len(counts) else None
