@@ -161,6 +161,24 @@ class KeyNames(Generic[T]):
             named.known = self._added
         return named.at(place, offset)
 
+    def present(self, policy: int, time_stamp: int, removed: Sequence[int]) -> Mapping[Key, int]:
+        """Return the keys that have rows at a time-stamp, with the offset of the first one ever.
+
+        Args:
+            policy: the number of a policy with a key.
+            time_stamp: the time-stamp.
+            removed: the offsets of rows that were taken back.
+        """
+        place = self._places[policy]
+        assert place is not None
+        firsts: dict[Key, int] = {}
+        found: dict[Key, None] = {}
+        for offset, keys in self._rows_at(time_stamp):
+            firsts.setdefault(keys[place], offset)
+            if offset not in removed:
+                found[keys[place]] = None
+        return {key: firsts[key] for key in found}
+
     def forget(self, below: int) -> None:
         """Declare that nobody asks about time-points below a time, and none comes there."""
         while self._stamps and self._stamps[0] < below:

@@ -10,8 +10,8 @@ much. PREVIOUS and NEXT are a strict SINCE and UNTIL. Aggregates are `BY` the ke
 So one engine evaluates a policy for all keys, and what it remembers is looked up by the key.
 Slices, snapshots and late events know nothing of keys. What is left is at the edges: batches have a
 partition for each key, whose streams atoms read (`tables/relation_traces`), and answers get the
-names that time-points have among those of the key (`checking/key_points`, and `key_names` where
-events come late).
+names that time-points have among those of the key (`checking/key_points`; where events come late,
+`key_names`, and `correcting/holding` for what holds at all rows of a time-stamp).
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from mtlmon.relational.atoms import (
     used_atoms,
 )
 from mtlmon.relational.correcting.points import PointHistory
-from mtlmon.relational.keyed import has_keys, keys_of_others
+from mtlmon.relational.keyed import keys_of_others
 from mtlmon.relational.native import PointBlock, RelationalEngine
 from mtlmon.relational.planning import plan
 from mtlmon.run.failure import RunError
@@ -116,15 +116,11 @@ def keyed_for_corrections(file: PolicyFile, options: RunSpec) -> PolicyFile:
     """Return the policies of a run, some of which may have a key.
 
     Raises:
-        RunError: an option does not work with these.
+        RunError: a text log has no keys.
         FormulaError: a policy cannot be evaluated.
     """
     if not options.log.is_table:
         require_no_key(file, options.log)
-    if has_keys(file, options.log.key_columns):
-        wants_all = options.judging.given_verdicts in ("all", "boolean")
-        if wants_all and options.log.time_points == "stamp":
-            raise RunError(refused("lateness, stamp, key, all"))
     return valid_keyed_file(file, options.log.key_columns)
 
 
@@ -330,12 +326,13 @@ class LateRelations:
         """Return the history of the log, given how late events may be."""
         check, log, judging = self.check, self.options.log, self.options.judging
         made, conditions, names = self.made, self.conditions, None
+        wants_holding = judging.given_verdicts in ("all", "boolean")
         if (traces := self.traces) is not None:
             assert not isinstance(self.source, TextLog)
             self.engine = self.engine_for(self.source.schema, self.source.looked_up)
             made = self.engine.plan
             conditions = self.conditions_of(traces)
-            if traces.has_keys and log.time_points == "row":
+            if traces.has_keys and (log.time_points == "row" or wants_holding):
                 names, check.key_tables = traces.late_names(), self.source.key_tables
         equality = log.op is not None and log.id is None
         outcome = Outcome() if notes_outcome(self.options) else None
@@ -352,7 +349,7 @@ class LateRelations:
             equality=equality,
             corrects=log.op is not None or log.id is not None,
             by_stamp=log.time_points == "stamp",
-            wants_holding=judging.given_verdicts in ("all", "boolean"),
+            wants_holding=wants_holding,
             keeps_found=judging.given_verdicts == "first",
             prepare=partial(limit_engine, self.options),
             names=names,

@@ -8,11 +8,9 @@ from mtlmon.policy.needs import needs_of
 from mtlmon.policy.predicates.time_points import Changes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from mtlmon.policy import Policy, PolicyFile
 
-__all__ = ["has_ticks", "row_relation", "row_relation_of", "waits"]
+__all__ = ["has_ticks", "row_relation", "waits"]
 
 
 def waits(policy: Policy) -> bool:
@@ -41,20 +39,7 @@ def row_relation(file: PolicyFile, policy: Policy) -> str | None:
     period = None if clock is None else clock.period
     if isinstance(period, Changes) and _reads_rows(file, period.relation):
         return period.relation
-    return row_relation_of(file, atoms)
-
-
-def row_relation_of(
-    file: PolicyFile, atoms: Sequence[str], shown: Sequence[str] = ()
-) -> str | None:
-    """Return a relation made of rows in which atoms look values up; None if there is none.
-
-    Args:
-        file: the policies.
-        atoms: the atoms.
-        shown: the names of expressions in `PolicyFile.shown`, which look values up as well.
-    """
-    relations = needs_of(file, atoms, shown).relations
+    relations = needs_of(file, atoms).relations
     return next((relation for relation in relations if _reads_rows(file, relation)), None)
 
 

@@ -154,12 +154,6 @@ REFUSALS: Mapping[str, Refusal] = {
         "leave out --time-points, and each row is a time-point",
         given="--op or --id",
     ),
-    "lateness, stamp, key, all": Refusal(
-        "--verdicts all, --time-points stamp and --lateness do not work yet with policies with "
-        "variables and a key",
-        "a late row may be the first one of its key at a time",
-        "leave one of them out, or write 'key none'",
-    ),
     # ---- files of MonPoly -----------------------------------------------------------------------
     "lateness, signature": Refusal(
         "--lateness does not work yet with --signature",

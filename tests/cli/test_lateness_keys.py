@@ -10,9 +10,11 @@ import pytest
 
 pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not installed")
 
+from tests.cli.process import Live
 from tests.cli.test_lateness import read_table
 from tests.cli.test_lateness_relations import latest
 from tests.cli.test_lateness_report import text_of
+from tests.sampling import thinned
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,7 +72,15 @@ MORE = pytest.mark.parametrize(
 
 
 @MORE
-@pytest.mark.parametrize("given", [[], ["--verdicts", "all"], ["--time-points", "stamp"]])
+@pytest.mark.parametrize(
+    "given",
+    [
+        [],
+        ["--verdicts", "all"],
+        ["--time-points", "stamp"],
+        ["--verdicts", "all", "--time-points", "stamp"],
+    ],
+)
 def test_the_latest_answers_are_those_of_the_sorted_log(
     command: Command, tmp_path: Path, given: list[str], more: str
 ) -> None:
@@ -167,16 +177,66 @@ def test_a_row_of_another_key_is_not_taken_back(command: Command, tmp_path: Path
     assert latest_lines(command, tmp_path, done.output) == ["p\tbob\t1:0 true"]
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        (["--verdicts", "all", "--time-points", "stamp"], "--time-points stamp and --lateness"),
-        (["--clock", "key"], "so the log has one time"),
-    ],
-)
-def test_what_is_refused(command: Command, tmp_path: Path, given: list[str], message: str) -> None:
+@pytest.mark.parametrize("more", ["", BESIDE], ids=["alone", "beside"])
+def test_time_points_that_lose_rows_of_keys(command: Command, tmp_path: Path, more: str) -> None:
+    """All rows of a time-stamp are one time-point, which a key has as long as one row is its."""
+    rules, log, out, kept = (tmp_path / name for name in ("rules.mtl", "log.csv", "out", "kept"))
+    rules.write_text(RULES + more)
+    given = ["--verdicts", "all", "--time-points", "stamp", *(["--resolve"] if more else [])]
+    for seed in thinned(range(20)):
+        source = random.Random(seed)
+        rows: list[str] = []
+        left: dict[int, str] = {}
+        for number in range(source.randint(5, 25)):
+            stamp, ip, f = source.randrange(8), source.choice("ab"), source.choice("xy")
+            row = f"{stamp},{ip},{source.choice(['open', 'read'])},{f}"
+            if left and source.random() < 0.35:
+                gone = source.choice([*left])
+                rows.append(f"{left.pop(gone)},{gone},-")
+                continue
+            left[number] = row
+            rows.append(f"{row},{number},+")
+        kept.unlink(missing_ok=True)
+        for count in sorted({source.randrange(1, len(rows)), len(rows)}):
+            log.write_text("\n".join(["ts,ip,what,f,id,op", *rows[:count], ""]))
+            resumed = [*given, "--checkpoint", kept, "--resume", "-o", out]
+            done = command("--lateness", "9s", "--op", "op", "--id", "id", *resumed, rules, log)
+            assert done.status in (0, 1), done.errors
+        expected = command(*given, "--sort", rules, write(log, [*left.values()]))
+        # offsets of other policies are not given again
+        found, wanted = (
+            [line for line in lines if not line.startswith("quiet")]
+            for lines in (
+                latest_lines(command, tmp_path, out.read_text()),
+                sorted(expected.output.splitlines()),
+            )
+        )
+        assert found == wanted
+
+
+def test_a_late_row_brings_a_key_to_a_time_point(tmp_path: Path) -> None:
+    """The policy holds at 5 as before, but now bob has a time-point there, too, and then not."""
+    rules = tmp_path / "rules.mtl"
+    rules.write_text(RULES.partition("policy owned")[0])
+    options = ["--lateness", "9s", "--verdicts", "all", "--time-points", "stamp"]
+    with Live(*options, "--op", "op", "--id", "id", "--format", "csv", str(rules)) as live:
+        live.send("ts,ip,what,f,id,op\n")
+        for text, lines in (
+            ("5,ann,open,x,1,+\n", ["again\tann\t5:0 true"]),
+            ("5,bob,open,x,2,+\n", ["again\tbob\t5:0 true"]),
+            ("5,bob,read,x,3,+\n", ["again\tbob\t!x5:0 true", "again\tbob\t5:0 false (f=x)"]),
+            ("5,bob,read,x,3,-\n", ["again\tbob\t!x5:0 false (f=x)", "again\tbob\t!5:0 true"]),
+            ("5,bob,open,x,2,-\n", ["again\tbob\t!x5:0 true"]),
+        ):
+            live.send(text)
+            assert sorted(str(live.read_line()) for _ in lines) == sorted(lines)
+        assert live.end().status == 0
+
+
+def test_what_is_refused(command: Command, tmp_path: Path) -> None:
     rules = tmp_path / "rules.mtl"
     rules.write_text(RULES)
-    done = command("--lateness", "9s", *given, rules, write(tmp_path / "log.csv", rows_of(1)))
+    log = write(tmp_path / "log.csv", rows_of(1))
+    done = command("--lateness", "9s", "--clock", "key", rules, log)
     assert done.status == 2
-    assert message in done.errors
+    assert "so the log has one time" in done.errors

@@ -15,6 +15,7 @@ from mtlmon.policy.predicates.integers import LARGEST
 from mtlmon.relational.cells import from_cell, number_text, restore_texts
 from mtlmon.relational.correcting.admission import EventAdmission
 from mtlmon.relational.correcting.chunks import ChunkedPoints, Counts, Timed
+from mtlmon.relational.correcting.holding import HeldKeys
 from mtlmon.relational.delays import decision_delays
 from mtlmon.relational.key_names import read_key
 from mtlmon.relational.native import (
@@ -186,6 +187,12 @@ class PointHistory:
         # a time below which no answer is given again, nor asked for
         self._asked_from = 0
         self._has_late = any(query.late is not None for query in made.queries) or bool(made.closed)
+        # for keys, whether their rows of a time-stamp violate anything
+        self._held_keys: HeldKeys | None = None
+        if by_stamp and wants_holding and names is not None:
+            self._held_keys = HeldKeys(made, names)
+        # where rows have come or gone since answers were taken out
+        self._touched: list[int] = []
         delays = decision_delays(made)
         known = [delay for delay in delays if delay is not None]
         self._delay = max(known, default=0) if len(known) == len(delays) else None
@@ -338,6 +345,8 @@ class PointHistory:
             np.ascontiguousarray(placed["offset"]),
             held,
         )
+        if self._held_keys is not None:
+            self._touched += [*(name[0] for name in removed), *new.time_stamps.tolist()]
         self.chunked.update(new, removed, admitted.revised, admitted.rows)
         self._clear_pool()
         self._forget_texts()
@@ -373,6 +382,9 @@ class PointHistory:
         """Return what has changed since the last call, by policy and time-point."""
         changed = []
         net, self.chunked.net = self.chunked.net, {}
+        if self._held_keys is not None:
+            net = self._held_keys.of_keys(net, self._touched, self.chunked.missing)
+            self._touched = []
         for row, by in net.items():
             if by < 0:
                 self._withdrawn[row] = None
@@ -392,7 +404,9 @@ class PointHistory:
             return changes
         found = []
         for one in changes:
-            keys = self.names.at(one.policy, one.time_stamp, one.offset)
+            keys = None
+            if not self.by_stamp or one.kind == HOLDS:
+                keys = self.names.at(one.policy, one.time_stamp, one.offset)
             if keys is None:
                 found.append(one)
                 continue
@@ -401,7 +415,7 @@ class PointHistory:
                 # it is behind a forged snapshot
                 raise damaged()
             ((key, offset),) = keys.items()
-            answer = one._replace(offset=offset)
+            answer = one._replace(offset=0 if self.by_stamp else offset)
             if one.kind == HOLDS:
                 cells = [number_text(self.plan.texts, text) for text in key]
                 cells += [0] * (len(policy.variables) - len(cells))
@@ -454,6 +468,8 @@ class PointHistory:
         final = self.final_below()
         forgotten = self.chunked.forget(bound)
         self._asked_from = self.chunked.emitted_from
+        if self._held_keys is not None:
+            self._held_keys.forget(self._asked_from)
         if self._keeps_found:
             first = min(final, self.emitted_below)
             self._asked_from = min(self._asked_from, first)
@@ -581,6 +597,9 @@ class PointHistory:
                 raise damaged()
             for engine in _engines_of(base):
                 require_texts(engine, [held.points, self._pool])
+            if self._held_keys is not None:
+                emitted = dict.fromkeys(self.chunked.emitted, 1)
+                self._held_keys.of_keys(emitted, (), self.chunked.missing)
             self._final = head["final"]
             forgotten = Counts(*(np.array(one, np.int64) for one in head["counts"]))
             forgotten = forgotten._replace(counted=forgotten.counted.reshape(-1, 2))
