@@ -208,6 +208,12 @@ def add_correction_options(group: argparse._ActionsContainer) -> None:
         "times from START on, or from the beginning, that are below the row's own; once they are "
         "there, no verdict waits for late rows below it",
     )
+    group.add_argument(
+        "--new-end",
+        metavar="COLUMN",
+        help="with --op and --id: the column with the new end that a retraction gives its record, "
+        "before the one that it has in the row's column of ends (default: it takes the row back)",
+    )
 
 
 def add_idle_option(group: argparse._ActionsContainer) -> None:

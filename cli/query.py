@@ -115,12 +115,6 @@ def make_parser() -> Parser:
     add_late_options(parser)
     add_lateness_options(parser, "tell records at once, and how they are revised", "records")
     add_correction_options(parser)
-    parser.add_argument(
-        "--new-end",
-        metavar="COLUMN",
-        help="with --op and --id: the column with the new end that a retraction gives its record, "
-        "before the one that it has in the row's column of ends (default: it takes the row back)",
-    )
     add_idle_option(parser)
     parser.add_argument(
         "--end-time",

@@ -66,7 +66,6 @@ if TYPE_CHECKING:
     from mtlmon.checking.bounds import Bound, FileBounds, bounds_of, guessed_schema, monitors_kept
     from mtlmon.checking.changes import KINDS_OF, ChangedAnswers, ChangeLines
     from mtlmon.checking.changes import Bound as FinalBound
-    from mtlmon.checking.end_chains import EndChains
     from mtlmon.checking.history_check import Bounds, HistoryCheck
     from mtlmon.checking.last_rows import LastRow, LastRows
     from mtlmon.checking.late_checks import LateChecks
@@ -455,6 +454,7 @@ if TYPE_CHECKING:
     from mtlmon.tables.columns.keys import NO_NUMBER, find_rows, number_rows
     from mtlmon.tables.columns.letters import LetterReader, Letters
     from mtlmon.tables.columns.wanted import Selection
+    from mtlmon.tables.end_chains import EndChains
     from mtlmon.tables.formats import dialect as formats_dialect
     from mtlmon.tables.formats import rows as formats_rows
     from mtlmon.tables.formats import xes as formats_xes

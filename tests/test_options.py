@@ -640,6 +640,7 @@ example("mtlmon.check", ran, {"explain": True})(explain_limit=1)
 example("mtlmon.check", ran, {"time": "down"})(lateness=9)
 example("mtlmon.check", ran, {"time": "down", "lateness": 9})(arrival=True)
 example("mtlmon.check", ran, {"time": "down", "lateness": 9})(complete="k")
+example("mtlmon.check", ran, {"time": "down", "lateness": 9})(new_end="k")
 example("mtlmon.check", ran, {"time": "down", "lateness": 9})(consistency="strong", op="k", id="k")
 example("mtlmon.check", ran, {"time": "down", "lateness": 1, "key": "k"})(clock="keys")
 
@@ -732,6 +733,7 @@ example("mtlmon.live", lambda **o: given_to_live(NAMED, **o), {"event": "what"})
 example("mtlmon.live", given_to_live, {"time": "down"})(lateness=9)
 example("mtlmon.live", given_to_live, {"time": "down", "lateness": 9})(arrival=True)
 example("mtlmon.live", given_to_live, {"time": "down", "lateness": 9})(complete="k")
+example("mtlmon.live", given_to_live, {"time": "down", "lateness": 9})(new_end="k")
 example("mtlmon.live", given_to_live, {"time": "down", "lateness": 9})(
     consistency="strong", op="k", id="k"
 )
@@ -816,6 +818,7 @@ example("mtlmon.tables.open_tables", read)(
     key="k",
     operation="k",
     complete=(None, "k"),
+    new_end=("at", "at", 3),
     id="k",
     clock="key",
     streams=["n"],

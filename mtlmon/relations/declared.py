@@ -55,6 +55,7 @@ __all__ = [
     "columns_of_rows",
     "columns_to_read",
     "declared_tables",
+    "end_columns",
     "table_name",
     "used_relations",
 ]
@@ -343,6 +344,45 @@ def used_relations(file: PolicyFile, name: str) -> Iterator[DeclaredRelation]:
             seen.add(one)
             stack.append((one, True))
             stack += [(other, False) for other, _ in file.intervals[one].others]
+
+
+def end_columns(file: PolicyFile, name: str) -> set[str]:
+    """Return the columns of the log with ends of records that a relation is made of."""
+    return {
+        column
+        for one in used_relations(file, name)
+        for place, step in enumerate(one.steps)
+        if (end := _own_end(file, step)) is not None
+        and (column := _column_of_log(file, one, end, place)) is not None
+    }
+
+
+def _own_end(file: PolicyFile, step: Step) -> Expression | None:
+    """The column with ends that records have themselves, if a step reads one."""
+    if isinstance(step, ValidTo):
+        return step.end
+    if isinstance(step, ValidUntil) and step.condition.operator in COLUMNS:
+        is_time = file.column_types.get(step.condition.name) in {"int", "time"}
+        return step.condition if is_time else None
+    return None
+
+
+def _column_of_log(
+    file: PolicyFile, relation: DeclaredRelation, column: Expression, steps: int
+) -> str | None:
+    """The column of the log that a column is behind some steps of a relation, if it is one."""
+    for step in reversed(relation.steps[:steps]):
+        if isinstance(step, Select):
+            found = dict(step.columns).get(column.name)
+            if found is None or found.operator not in COLUMNS:
+                return None
+            column = found
+        elif isinstance(step, Group | Combine):
+            return None
+    if isinstance(relation.source, Named):
+        source = file.intervals[relation.source.name]
+        return _column_of_log(file, source, column, len(source.steps))
+    return column.name if isinstance(relation.source, Rows) else None
 
 
 def declared_tables(file: PolicyFile, name: str) -> list[TableOf]:

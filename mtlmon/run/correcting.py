@@ -16,7 +16,7 @@ from mtlmon.run.changed_answers import ChangelogOutput, ChangesOutput
 from mtlmon.run.failure import VIOLATION, RunError
 from mtlmon.run.files import open_text_log, verdicts_of
 from mtlmon.run.in_order import Reasons, notes_outcome
-from mtlmon.run.late_rows import LateFile, corrected_order, late_file
+from mtlmon.run.late_rows import LateFile, corrected_order, late_file, moved_ends
 from mtlmon.run.late_work import (
     LateLines,
     LateWork,
@@ -278,7 +278,7 @@ def open_tables(
         atoms_of_partitions=needed,
         shown=None if relations is None else shown,
         computed=computed,
-        order=corrected_order(options, late),
+        order=corrected_order(options, late, moved_ends(file, options)),
     )
     if plain is not None:
         plain.streams, plain.inputs = source.streams, lambda batch: batch.inputs

@@ -164,6 +164,7 @@ class JudgingOptions(EngineOptions, total=False):
     op: str | None
     id: str | None
     complete: str | Sequence[str] | None
+    new_end: str | None
     end_time: int | Literal["last", "inf"] | None
     advance_every: int | None
     # verdicts

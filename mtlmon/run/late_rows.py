@@ -20,9 +20,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from mtlmon.engine.native import MemoryLimit
+    from mtlmon.policy import PolicyFile
     from mtlmon.run.spec import RunSpec, Times
     from mtlmon.support.inputs import Input
     from mtlmon.syntax.durations import Duration
+    from mtlmon.syntax.formula import Formula
 
 __all__ = [
     "NO_ORDER",
@@ -32,8 +34,10 @@ __all__ = [
     "corrected_order",
     "late_file",
     "length_units",
+    "moved_ends",
     "note_incomplete",
     "note_refused",
+    "note_unmoved",
     "table_order",
     "text_order",
     "wait_units",
@@ -163,6 +167,8 @@ class TableOrder(NamedTuple):
         operation: then the column that says what rows do, or None.
         id: the column of ids, or None.
         complete: the columns of what rows count, or None.
+        new_end: the columns of ends, and of those that retractions give, and how late a row may be,
+            or None.
         clock: whether time passes for all keys, or for each.
         counting: for each row as it comes, whether it counts; None if that is to be found.
     """
@@ -173,6 +179,7 @@ class TableOrder(NamedTuple):
     operation: str | None = None
     id: str | None = None
     complete: tuple[str | None, str] | None = None
+    new_end: tuple[str, str, int | Duration] | None = None
     clock: Literal["all", "key"] = "all"
     counting: NDArray[np.bool_] | None = None
 
@@ -180,8 +187,15 @@ class TableOrder(NamedTuple):
 NO_ORDER = TableOrder(None, None)
 
 
-def table_order(options: RunSpec, *, is_again: bool = False) -> TableOrder:
-    """Return how rows of tables come into the order of time; the arguments are as `text_order` has.
+def table_order(
+    options: RunSpec, file: PolicyFile | Formula | None = None, *, is_again: bool = False
+) -> TableOrder:
+    """Return how rows of tables come into the order of time; the others are as `text_order` has.
+
+    Args:
+        options: the options of the run.
+        file: the policies, whose records may have ends that retractions move.
+        is_again: as for `text_order`.
 
     Raises:
         RunError: the file for late rows cannot be written.
@@ -200,17 +214,26 @@ def table_order(options: RunSpec, *, is_again: bool = False) -> TableOrder:
             operation=options.log.op,
             id=options.log.id,
             complete=options.log.complete,
+            new_end=moved_ends(file, options),
             clock=clock,
             counting=options.log.counting,
         )
     if callable(options.times.late):
         return TableOrder(wait, None if is_again else options.times.late)
-    file = None if is_again else late_file(options)
-    return TableOrder(wait, None if file is None else file.write)
+    refused = None if is_again else late_file(options)
+    return TableOrder(wait, None if refused is None else refused.write)
 
 
-def corrected_order(options: RunSpec, late: LateFile | None) -> TableOrder:
-    """Return how rows are read whose order others see to; `late` gets those that are too late."""
+def corrected_order(
+    options: RunSpec, late: LateFile | None, new_end: tuple[str, str, int | Duration] | None
+) -> TableOrder:
+    """Return how rows are read whose order others see to.
+
+    Args:
+        options: the options of the run.
+        late: gets the rows that are too late.
+        new_end: what `moved_ends` returns.
+    """
     given = options.times.late
     return TableOrder(
         None,
@@ -219,8 +242,56 @@ def corrected_order(options: RunSpec, late: LateFile | None) -> TableOrder:
         operation=options.log.op,
         id=options.log.id,
         complete=options.log.complete,
+        new_end=new_end,
         clock=options.times.clock or "all",
     )
+
+
+def moved_ends(
+    file: PolicyFile | Formula | None, options: RunSpec, relation: str | None = None
+) -> tuple[str, str, int | Duration] | None:
+    """Return the column of ends, that of new ones, and how late rows may be; None without new ones.
+
+    Args:
+        file: the policies.
+        options: the options of the run.
+        relation: the relation that is asked for; None for those that policies read.
+
+    Raises:
+        RunError: no relation has ends of its own, or they are in several columns.
+    """
+    if options.log.new_end is None:
+        return None
+    from mtlmon.policy import PolicyFile
+    from mtlmon.policy.needs import changes_in, needs_of
+    from mtlmon.policy.predicates.expression import TypedColumn
+    from mtlmon.relations.declared import end_columns
+    from mtlmon.syntax.report import visible
+
+    relations = [] if relation is None else [relation]
+    if isinstance(file, PolicyFile) and relation is None:
+        relations += needs_of(file, file.atoms, [*file.streams, *file.shown]).relations
+        relations += [one.relation for one in changes_in(file)]
+    found: dict[str, str | None] = {}
+    for name in relations:
+        assert isinstance(file, PolicyFile)
+        owner, own = file.owner_of(name)
+        found |= {column: owner.row_types.get(column) for column in end_columns(owner, own)}
+    if len(found) != 1:
+        whose = "the policies look nothing up in relations with"
+        if relation is not None:
+            whose = f"relation {visible(relation)} has"
+        number = "several" if found else "none" if relation is not None else "any"
+        raise RunError(
+            f"--new-end moves the ends that rows have in one column, but {whose} {number} such: "
+            "write rows valid [ts, COLUMN)"
+        )
+    ((end, kind),) = found.items()
+    names = end, options.log.new_end
+    first, second = (one if kind is None else TypedColumn(one, kind) for one in names)
+    times = options.times
+    # in the run that explains, rows wait as long as they may be late
+    return first, second, (times.wait or 0) if times.lateness is None else times.lateness
 
 
 class TextOrder:
@@ -337,6 +408,14 @@ def note_refused(count: int, row_name: str, options: RunSpec) -> None:
         late = options.times.late
         where = f" (see {late})" if isinstance(late, str) else ""
         options.host.note(f"{plural(count, row_name)} came too late to be checked{where}")
+
+
+def note_unmoved(count: int, options: RunSpec) -> None:
+    """Mention the retractions that have moved no end."""
+    if count:
+        from mtlmon.run.report import plural
+
+        options.host.note(f"{plural(count, 'retraction')} moved no end")
 
 
 def note_incomplete(count: int, options: RunSpec) -> None:

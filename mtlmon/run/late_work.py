@@ -25,6 +25,7 @@ from mtlmon.run.late_rows import (
     length_units,
     note_incomplete,
     note_refused,
+    note_unmoved,
 )
 from mtlmon.run.policies import make_pump, write_report_in_time
 from mtlmon.run.policy_work import EventWork
@@ -216,7 +217,6 @@ class LateWork(EventWork):
         """Mention the assumptions that rows break which are final with the events of a batch."""
         if (final := self.final_rows) is not None:
             self.emit_broken(final.push(cast("EventBatch", batch)), final)
-            self.check.checks[0].bytes_beside = final.byte_count
 
     @property
     def is_stopped(self) -> bool:
@@ -234,12 +234,19 @@ class LateWork(EventWork):
 
     def feed(self, batch: TextBatch | EventBatch) -> Iterator[None]:
         """Check the events of a batch; yield now and then."""
+        self.check.checks[0].bytes_beside = self.bytes_beside
         for _ in self.check.feed(cast("EventBatch", batch), self.source):
             self.take()
             yield
             if self.is_stopped and not self.check.is_within_row:
                 return
         self.pass_closed()
+
+    @property
+    def bytes_beside(self) -> int:
+        """The number of bytes that are held of rows beside the check."""
+        held = 0 if self.final_rows is None else self.final_rows.byte_count
+        return held + (0 if isinstance(self.source, TextLog) else self.source.bytes_of_moves)
 
     def end_check(self, end_time: EndTime) -> Iterator[None]:
         """End the log; yield now and then."""
@@ -311,6 +318,8 @@ class LateWork(EventWork):
         if self.check.unmatched:
             self.options.host.note(f"{plural(self.check.unmatched, 'retraction')} found no row")
         note_incomplete(self.check.incomplete, self.options)
+        if not isinstance(self.source, TextLog):
+            note_unmoved(self.source.unmoved, self.options)
 
     def report_corrections(self) -> None:
         """Mention what the run that explains does not know, as it gets the rows that count."""
@@ -490,6 +499,7 @@ class LateWork(EventWork):
             ("with another --op", options.log.op),
             ("with another --id", options.log.id),
             ("with another --complete", list(options.log.complete or ())),
+            ("with another --new-end", options.log.new_end),
             ("with other keys", keys),
             ("with other --time-points", options.log.time_points),
             ("with other --slices", options.judging.slices),

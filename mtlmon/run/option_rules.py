@@ -95,11 +95,6 @@ def consistent_query(refuse: Refuse, options: RunSpec) -> RunSpec:
             "--arrival says when records were told and revised: as rows wait for --lateness, no "
             "record is revised"
         )
-    if options.log.new_end is not None and not (options.log.op and options.log.id):
-        refuse(
-            "--new-end is about the ends that retractions move: say what rows do with --op COLUMN, "
-            "and which row is meant with --id COLUMN"
-        )
     check_checkpoint_options(refuse, options)
     return options
 
@@ -145,6 +140,14 @@ def settled_lateness(refuse: Refuse, options: RunSpec) -> Times:
             refuse("--complete is about rows that count others: say what rows do with --op COLUMN")
         if times.clock == "key":
             refuse(refused("clock, complete", given="--complete"))
+    if options.log.new_end is not None:
+        if not (options.log.op and options.log.id):
+            refuse(
+                "--new-end is about the ends that retractions move: say what rows do with "
+                "--op COLUMN, and which row is meant with --id COLUMN"
+            )
+        if times.clock == "key":
+            refuse(refused("clock, new-end"))
     if times.consistency is None:
         return times
     if times.lateness is None:
@@ -235,6 +238,7 @@ def check_text_options(options: RunSpec) -> None:
         "--op": options.log.op,
         "--id": options.log.id,
         "--complete": options.log.complete,
+        "--new-end": options.log.new_end,
         "--key": options.log.key_columns,
         "--advance-every": options.times.advance_every,
         "--time-points stamp": options.log.time_points == "stamp",

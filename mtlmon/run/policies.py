@@ -465,7 +465,7 @@ def open_source(
         memory,
         atoms_of_partitions=needed,
         shown=shown,
-        order=table_order(options, is_again=is_for_explanations),
+        order=table_order(options, file, is_again=is_for_explanations),
     )
 
 
@@ -578,6 +578,7 @@ def open_table_source(
             operation=order.operation,
             id=order.id,
             complete=order.complete,
+            new_end=order.new_end,
             clock=order.clock,
             counting=order.counting,
             option_names=options.option_names,

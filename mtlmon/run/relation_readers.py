@@ -204,7 +204,7 @@ def table_reader(
                 traces.columns,
                 memory,
                 shown=traces.shown,
-                order=table_order(options, is_again=True),
+                order=table_order(options, file, is_again=True),
             )
         ) as source:
             source.track_rows()

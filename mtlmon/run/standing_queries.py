@@ -13,12 +13,11 @@ import numpy as np
 import pyarrow as pa
 
 from mtlmon.checking.arrived_rows import ArrivedRows, unnamed_rows
-from mtlmon.checking.end_chains import EndChains
 from mtlmon.checking.history_check import Bounds
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.policy.validity.compared import columns_of_relations_compared
-from mtlmon.policy.validity.declared import ValidTo, reads_rows
-from mtlmon.relations.declared import columns_to_read, used_relations
+from mtlmon.policy.validity.declared import reads_rows
+from mtlmon.relations.declared import columns_to_read
 from mtlmon.relations.looking_up import FIRST
 from mtlmon.relations.of_rows import ReadRows
 from mtlmon.relations.plan_texts import found_plan_text
@@ -31,8 +30,10 @@ from mtlmon.run.late_rows import (
     LateFile,
     corrected_order,
     late_file,
+    moved_ends,
     note_incomplete,
     note_refused,
+    note_unmoved,
     table_order,
 )
 from mtlmon.run.late_work import bounds_of
@@ -113,13 +114,8 @@ def standing_records(file: PolicyFile, relation: str, options: RunSpec) -> Steps
     late = None
     if options.times.lateness is not None:
         late = late_file(options, keeps=options.checkpoint.path is not None)
-    types, moved = file.row_types, list[str]()
-    if options.log.new_end is not None:
-        moved = [end_column(file, relation), options.log.new_end]
-        if moved[0] in types:
-            types = {**types, moved[1]: types[moved[0]]}
-    columns = dict.fromkeys([*query.columns, *moved])
-    reader, shown = shown_columns(file, list(columns), types)
+    new_end = moved_ends(file, options, relation)
+    reader, shown = shown_columns(file, query.columns, file.row_types)
     source = open_table_source(
         options,
         (),
@@ -130,7 +126,7 @@ def standing_records(file: PolicyFile, relation: str, options: RunSpec) -> Steps
         shown=[{0: list(shown.values())}],
         order=table_order(options)
         if late is None and options.times.lateness is None
-        else corrected_order(options, late),
+        else corrected_order(options, late, new_end),
     )
     compared = columns_of_relations_compared(file)
     source.writings = Writings(
@@ -140,8 +136,7 @@ def standing_records(file: PolicyFile, relation: str, options: RunSpec) -> Steps
         source.cut_batches()
     with closing(source):
         logs = statuses(source)
-        end = moved[0] if moved else None
-        work = QueryWork(query, source, shown, late, logs, options, memory, end)
+        work = QueryWork(query, source, shown, late, logs, options, memory)
         verdicts = verdicts_of(options, logs, keeps=options.checkpoint.path is not None)
         signals = options.host.signals(verdicts, is_held=options.checkpoint.path is not None)
         return (
@@ -155,27 +150,6 @@ def standing_records(file: PolicyFile, relation: str, options: RunSpec) -> Steps
                 end_time=options.times.end_time,
             )
         )
-
-
-def end_column(file: PolicyFile, relation: str) -> str:
-    """Return the column with the ends that rows have themselves.
-
-    Raises:
-        RunError: a relation does not say which one it is, or several do.
-    """
-    found = {
-        step.end.name
-        for one in used_relations(file, relation)
-        for step in one.steps
-        if isinstance(step, ValidTo)
-    }
-    if len(found) != 1:
-        raise RunError(
-            f"--new-end moves the ends that rows have in one column, but relation "
-            f"{visible(relation)} has {'several' if found else 'none'} such: write "
-            "rows valid [ts, COLUMN)"
-        )
-    return found.pop()
 
 
 def standing_query(
@@ -224,7 +198,6 @@ class QueryWork(EventWork):
         logs: the status of the log's files by name.
         options: the options of the run.
         memory: the limit on memory.
-        end: the column with the ends of rows, if retractions move these.
     """
 
     is_stopped = False
@@ -240,7 +213,6 @@ class QueryWork(EventWork):
         logs: Mapping[str, os.stat_result],
         options: RunSpec,
         memory: MemoryLimit,
-        end: str | None = None,
     ) -> None:
         super().__init__(source, logs, options)
         self.query = query
@@ -254,10 +226,6 @@ class QueryWork(EventWork):
         # admits rows that come late; None if rows are in order
         self.arrived: ArrivedRows | None = None
         self.revisions: Revisions | None = None
-        self.chains: EndChains | None = None
-        if options.log.new_end is not None:
-            assert end is not None
-            self.chains = EndChains(end, options.log.new_end)
         self.table: FinalTable = FinalTable(self.columns)
         times = options.times
         if times.lateness is not None and (times.wait is None or times.wait != times.lateness):
@@ -322,18 +290,9 @@ class QueryWork(EventWork):
     ) -> None:
         """Take in rows of which some may be late, or take back others."""
         arrived = self.admission()
-        corrections, places = batch.corrections, np.arange(len(stamps))
         self.know(inputs)
-        if self.chains is not None and corrections is not None:
-            places, inputs, corrections = self.chains.take(stamps, inputs, corrections)
-            inputs = inputs.select(self.query.columns)
-            # a column without values has got a type
-            self.query.read(inputs)
         first = arrived.position
-        refused, found = arrived.push(stamps[places], inputs, corrections)
-        refused = places[refused]
-        if self.chains is not None:
-            self.chains.forget(found.bound)
+        refused, found = arrived.push(stamps, inputs, batch.corrections)
         if len(refused):
             self.refused_count += len(refused)
             lateness = self.bounds.lateness
@@ -342,7 +301,7 @@ class QueryWork(EventWork):
             )
         self.take(found)
         for number, reason in arrived.take_rejected():
-            self.source.reject(int(places[number - first]), reason)
+            self.source.reject(number - first, reason)
 
     def admission(self, bounds: Bounds | None = None) -> ArrivedRows:
         """What admits rows, once the unit of the log is known; `bounds` are those of a snapshot."""
@@ -377,7 +336,7 @@ class QueryWork(EventWork):
         held = self.query.held_bytes
         held += 0 if self.revisions is None else self.revisions.byte_count
         held += 0 if self.arrived is None else self.arrived.byte_count
-        held += 0 if self.chains is None else self.chains.byte_count
+        held += self.source.bytes_of_moves
         self.memory.note("relations", held)
         self.memory.check()
 
@@ -388,8 +347,6 @@ class QueryWork(EventWork):
         if self.arrived is not None:
             found = self.arrived.end(end_time)
             self.take(found, last_time(end_time, self.arrived.latest))
-            if self.chains is not None:
-                self.chains.forget(NO_END)
         elif self.query.is_known:
             watermark = self.query.query.watermark
             last = None if watermark == FIRST else watermark
@@ -420,10 +377,7 @@ class QueryWork(EventWork):
         """Declare that no later row is below a time, which is above the known one."""
         self.passed = time_stamp
         if self.arrived is not None:
-            found = self.arrived.pass_time(time_stamp)
-            if self.chains is not None:
-                self.chains.forget(found.bound)
-            self.take(found)
+            self.take(self.arrived.pass_time(time_stamp))
             return
         if self.query.is_known:
             self.output.put(self.query.settle(None, time_stamp))
@@ -450,8 +404,7 @@ class QueryWork(EventWork):
         if self.arrived is not None and self.arrived.unmatched:
             host.note(f"{plural(self.arrived.unmatched, 'retraction')} found no row")
         note_incomplete(0 if self.arrived is None else self.arrived.incomplete, self.options)
-        if self.chains is not None and self.chains.broken:
-            host.note(f"{plural(self.chains.broken, 'retraction')} moved no end")
+        note_unmoved(source.unmoved, self.options)
 
     def summary(self, seconds: float) -> str:
         """Return counts and the speed of a run that took so many seconds."""
@@ -502,7 +455,6 @@ class QueryWork(EventWork):
         parts += self.query.snapshot() if self.query.is_known else (b"", b"")
         parts.append(b"" if self.arrived is None else self.arrived.snapshot())
         parts.append(b"" if self.revisions is None else self.revisions.snapshot())
-        parts.append(b"" if self.chains is None else self.chains.snapshot())
         return joined_parts(QUERY, parts)
 
     def restore(self, snapshot: bytes, output_size: int) -> None:
@@ -512,8 +464,8 @@ class QueryWork(EventWork):
             SnapshotError: the snapshot is damaged, or belongs to another query or other options.
         """
         try:
-            parts = split_parts(snapshot, QUERY, 7)
-            text, header, types, state, arrived, revisions, chains = parts
+            parts = split_parts(snapshot, QUERY, 6)
+            text, header, types, state, arrived, revisions = parts
             settings, self.count, self.refused_count, late, told, bounds = json.loads(text)
         except (ValueError, TypeError):
             raise damaged() from None
@@ -525,8 +477,6 @@ class QueryWork(EventWork):
                 self.admission(Bounds(*bounds)).restore(arrived)
                 if self.revisions is not None:
                     self.revisions.restore(revisions)
-                if self.chains is not None:
-                    self.chains.restore(chains)
             except (ValueError, TypeError):
                 raise damaged() from None
         if isinstance(self.table, RevisionTable):

@@ -118,6 +118,11 @@ REFUSALS: Mapping[str, Refusal] = {
         _ONE_CLOCK,
         given="--complete",
     ),
+    "clock, new-end": Refusal(
+        "--clock key does not work with --new-end",
+        "records of any time may still come with other keys, and their ends",
+        _ONE_CLOCK,
+    ),
     "clock, next": Refusal(
         "--clock key does not work where rows wait for later values, as in {name}",
         "the rows of one key are no bound for how long those of another wait",

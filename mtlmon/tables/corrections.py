@@ -16,6 +16,7 @@ from mtlmon.history.operations import (
     RETRACT,
     Corrections,
 )
+from mtlmon.policy.predicates.expression import column_of_schema
 from mtlmon.support.option_names import PYTHON
 from mtlmon.tables.columns.arrow_text import shown_value, text_array
 
@@ -42,6 +43,7 @@ class CorrectionColumns:
         complete: the columns of rows that count events: the start of the interval that ends at the
             row's time, which is null or has no column if there is none; and how many events there
             are in it. None if no row counts.
+        new_end: the column with ends that retractions give to records; None if none do.
         times: reads the column of times.
         options: how messages write options.
     """
@@ -52,6 +54,7 @@ class CorrectionColumns:
         id: str | None,
         clock: Literal["all", "key"] = "all",
         complete: tuple[str | None, str] | None = None,
+        new_end: str | None = None,
         *,
         times: Times,
         options: OptionNames = PYTHON,
@@ -60,6 +63,7 @@ class CorrectionColumns:
         self.id = id
         self._clock = clock
         self._complete = complete
+        self._new_end = new_end
         self._times = times
         self._options = options
 
@@ -78,7 +82,12 @@ class CorrectionColumns:
         if self._clock == "all":
             found |= _are_among(words, ADVANCE, COMPLETE)
         if self.id is not None:
-            found |= _are_among(words, RETRACT) & np.asarray(batch.column(self.id).is_valid())
+            takes_back = np.asarray(batch.column(self.id).is_valid())
+            if self._new_end is not None:
+                # others become rows of their records
+                new = column_of_schema(batch.schema, self._new_end)
+                takes_back &= np.asarray(batch.column(new).is_null())
+            found |= _are_among(words, RETRACT) & takes_back
         return found
 
     def read(self, rows: UsableRows) -> Corrections:

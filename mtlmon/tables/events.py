@@ -76,6 +76,7 @@ if TYPE_CHECKING:
     from mtlmon.relations.revised import RevisedRelations
     from mtlmon.streams.atoms import Computed, StreamAtoms
     from mtlmon.support.inputs import FollowedFile
+    from mtlmon.tables.end_chains import MovedEnds
     from mtlmon.tables.formats.dialect import Dialect
     from mtlmon.tables.row_relations import RowRelations
 
@@ -149,6 +150,7 @@ class TableEvents(BatchReader[EventBatch], NotCopied):
         typed: Callable[[pa.Schema], pa.Schema] | None,
         order: RowOrder | Arrivals | None,
         relations: RowRelations | None,
+        moves: MovedEnds | None = None,
     ) -> None:
         self._guard = Guard("reader of tables")
         self.wait: Callable[[int], None] | None = None
@@ -196,6 +198,7 @@ class TableEvents(BatchReader[EventBatch], NotCopied):
         self._is_sorted = sort_memory is not None
         self._order = order
         self._relations = relations
+        self._moves = moves
         self._origins: RowOrigins | None = None
         self.times = times
         self.rows = 0
@@ -324,6 +327,16 @@ class TableEvents(BatchReader[EventBatch], NotCopied):
     def first_refused(self) -> TableError | None:
         """Says where the first row is that came too late; None if none did."""
         return None if self._order is None else self._order.late.first
+
+    @property
+    def unmoved(self) -> int:
+        """The number of retractions that have moved no end, although they give one."""
+        return 0 if self._moves is None else self._moves.broken
+
+    @property
+    def bytes_of_moves(self) -> int:
+        """The number of bytes that are held of ends which may be moved, about."""
+        return 0 if self._moves is None else self._moves.byte_count
 
     def refuse(self, places: NDArray[np.int64], reason: str) -> None:
         """Refuse rows that come too late, of tables whose rows come in any order.
@@ -585,6 +598,7 @@ class TableEvents(BatchReader[EventBatch], NotCopied):
             joined_parts(saved),
             b"" if self._order is None else self._order.snapshot(),
             b"" if self._relations is None else self._relations.snapshot(len(self._atoms)),
+            b"" if self._moves is None else self._moves.snapshot(),
         ]
         return joined_parts(parts)
 
@@ -596,7 +610,7 @@ class TableEvents(BatchReader[EventBatch], NotCopied):
         """
         if not state:
             return
-        head, _, schema, keys, saved, order, relations = split_parts(state)
+        head, _, schema, keys, saved, order, relations, moves = split_parts(state)
         self.rows, self._events, times, blocks, states, left_out = json.loads(head)
         self.times.restore(times)
         self._blocks.restore_given(blocks)
@@ -619,6 +633,8 @@ class TableEvents(BatchReader[EventBatch], NotCopied):
             self._relations.restore(relations)
         if self._order is not None:
             self._order.restore(order)
+        if self._moves is not None:
+            self._moves.restore(moves)
 
     @staticmethod
     def columns_of(state: bytes) -> pa.RecordBatch | None:
@@ -637,9 +653,35 @@ class TableEvents(BatchReader[EventBatch], NotCopied):
                     self._seen.note(rows)
                 yield rows
 
+    def _moved(
+        self, usable: Generator[UsableRows | Pause, None, None], moves: MovedEnds
+    ) -> Generator[UsableRows | Pause, None, None]:
+        """Yield the rows with the ends that retractions give them."""
+        with closing(usable):
+            for rows in usable:
+                if not isinstance(rows, Pause):
+                    self._move(rows, moves)
+                    if not len(rows.time_stamps):
+                        continue
+                yield rows
+        moves.end()
+
+    def _move(self, rows: UsableRows, moves: MovedEnds) -> None:
+        while True:
+            try:
+                if moves.move(rows):
+                    self._check.read_letters(rows)
+            except RowError as refused:
+                self._check.drop_refused(rows, refused)
+            else:
+                self._check.keep_errors()
+                return
+
     def _ordered(self) -> Generator[EventBatch | Pause | None, None, None]:
         """Yield the batches in the order of the rows, and None for each batch that is skipped."""
         usable = self._noted()
+        if self._moves is not None:
+            usable = self._moved(usable, self._moves)
         if self._order is not None:
             usable = self._order.ordered(usable)
         with closing(usable):

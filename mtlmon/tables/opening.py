@@ -29,6 +29,7 @@ from mtlmon.tables.formats.delimited import FORMATS_WITH_DELIMITERS
 from mtlmon.tables.formats.dialect import QUOTE, Dialect
 from mtlmon.tables.formats.files import TableFile, table_sources
 from mtlmon.tables.formats.line_patterns import line_pattern
+from mtlmon.tables.late_rows import units_of
 from mtlmon.tables.reordering import RowOrder
 from mtlmon.tables.sorting import DEFAULT_MEMORY
 
@@ -83,6 +84,7 @@ def open_tables(
     operation: str | None = None,
     id: str | None = None,
     complete: tuple[str | None, str] | None = None,
+    new_end: tuple[str, str, int | str | Duration] | None = None,
     clock: Literal["all", "key"] = "all",
     counting: NDArray[np.bool_] | None = None,
     given_relations: GivenRelations | None = None,
@@ -174,6 +176,10 @@ def open_tables(
         complete: with `operation`, the columns of rows with the operation "complete": a time, and
             how many events there are from it on that are below the row's time. None instead of the
             first one stands for the beginning, and so does null.
+        new_end: with `operation` and `id`, the column with the ends of records, the one with the
+            ends that retractions give them, and how far rows may be below the largest time-stamp so
+            far, written like `wait`. These retractions become rows with other ends, in place of
+            those with their ids.
         clock: with `in_any_order`, whether time passes for "all" keys, or for each "key".
         counting: with `wait`, for each usable row as it comes, whether it counts; those behind
             these do not. `operation`, `id` and `clock` are those of the log then.
@@ -220,6 +226,7 @@ def open_tables(
                 "operation": not has_corrections and operation is not None,
                 "id": not has_corrections and id is not None,
                 "complete": not has_corrections and complete is not None,
+                "new_end": not has_corrections and new_end is not None,
                 "clock": not has_corrections and clock != "all",
                 "computed": not in_any_order and has_computed,
             },
@@ -351,9 +358,30 @@ def open_tables(
         environment = environment._replace(relations=looked_up.by_name)
     booleans = () if event is not None else of_log
     hints = None if policies is None else meant_equivalences(policies)
+    moves = None
     corrections = CorrectionColumns(
-        operation, id, clock, complete, times=times, options=option_names
+        operation,
+        id,
+        clock,
+        complete,
+        None if new_end is None else new_end[1],
+        times=times,
+        options=option_names,
     )
+    if new_end is not None:
+        from mtlmon.tables.end_chains import MovedEnds
+
+        _require_obeyed(
+            option_names,
+            {
+                "operation": {"new_end": operation is None},
+                "id": {"new_end": id is None},
+            },
+        )
+        end, new, lateness = new_end
+        used += end, new
+        late_units = partial(units_of, _length_of_time(lateness), "lateness", times, option_names)
+        moves = MovedEnds(end, new, corrections, late_units)
     selection = Selection(
         time,
         event,
@@ -428,6 +456,7 @@ def open_tables(
         None if policies is None else partial(with_times, policies, environment),
         order,
         _holding(relations, stream_atoms),
+        moves,
     )
     events.values_of_rows = values_of_rows
     compared = list(keys)
