@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from mtlmon.checking.counted_lines import CountedLines
     from mtlmon.checking.event_digest import DigestPair, EventDigest
     from mtlmon.checking.text_streams import TextStreams
     from mtlmon.checking.time_points import ChosenPoints
@@ -330,7 +331,17 @@ class TextLog(BatchReader[TextBatch]):
         self._number_by_order(self._events)
         self._in_any_order = in_any_order
         self._cuts = False
+        # finds lines that count others, which only they do that remember late ones
+        self._counts: CountedLines | None = None
+        # the counts of the lines that are loaded
+        self._corrections: Corrections | None = None
+        # the lines that were read last
+        self._last: TextBatch | None = None
         if in_any_order:
+            # PERF: few logs have late lines
+            from mtlmon.checking.counted_lines import CountedLines
+
+            self._counts = CountedLines()
             own = self._events
             scanner = own.scanner if isinstance(own, TextEvents) else own.rows.lines
             scanner.takes_late = True
@@ -432,7 +443,9 @@ class TextLog(BatchReader[TextBatch]):
             EventError: lines that cannot be used are not skipped.
         """
         if not self._skips_errors:
-            raise EventError(f"a line {reason}")
+            assert self._last is not None
+            stamp = self._last.time_stamps[place]
+            raise EventError(f"{self.name}: the line of time-stamp {stamp} {reason}")
         self._rejected += 1
 
     @property
@@ -476,6 +489,9 @@ class TextLog(BatchReader[TextBatch]):
             self._order.finish()
             while count := self._order.lines.take_into(block):
                 yield from _tails(self._batches_of(block[:count]))
+        if self._counts is not None:
+            for part in self._counts.rest():
+                yield from _tails(self._loaded_parts(*part))
         self._events.load_end()
         yield from _tails(self._loaded())
 
@@ -486,9 +502,22 @@ class TextLog(BatchReader[TextBatch]):
         if self.note_block is not None:
             self.note_block(block)
         for part in _lines(block) if self._cuts else (block,):
-            self._events.load(part)
-            yield from self._loaded()
+            if self._counts is None:
+                self._events.load(part)
+                yield from self._loaded()
+                continue
+            for piece in self._counts.parts(part):
+                yield from self._loaded_parts(*piece)
         self._memory.note("buffers", self._events.held_bytes)
+
+    def _loaded_parts(
+        self, part: memoryview | bytes, corrections: Corrections | None
+    ) -> Iterator[TextBatch | None]:
+        """Yield the batches of lines, which may count others."""
+        self._corrections = corrections
+        self._events.load(part)
+        yield from self._loaded()
+        self._corrections = None
 
     def close(self) -> None:
         """Close the file."""
@@ -527,7 +556,12 @@ class TextLog(BatchReader[TextBatch]):
             self._head.add(block[:size])
             if self.note_block is not None:
                 self.note_block(block[:size])
-            if events is not None:
+            if self._counts is not None:
+                for part, corrections in self._counts.parts(block[:size]):
+                    if events is not None:
+                        for _ in self._loaded_parts(part, corrections):
+                            yield
+            elif events is not None:
                 events.load(block[:size])
                 for _ in self._loaded():
                     yield
@@ -680,8 +714,12 @@ class TextLog(BatchReader[TextBatch]):
             batch = TextBatch(times, masks, self._atoms)
             if self.tracks_rows:
                 batch.origins = self._origins()
-            self._clock = batch.time_stamps[-1]
-            if self._in_any_order:
+            self._last = batch
+            if (corrections := self._corrections) is not None:
+                batch.corrections = corrections
+            elif not self._in_any_order:
+                self._clock = batch.time_stamps[-1]
+            else:
                 import numpy as np
 
                 self._latest = max(self._latest, int(np.asarray(batch.time_stamps).max()))

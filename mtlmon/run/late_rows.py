@@ -418,10 +418,10 @@ def note_unmoved(count: int, options: RunSpec) -> None:
         options.host.note(f"{plural(count, 'retraction')} moved no end")
 
 
-def note_incomplete(count: int, options: RunSpec) -> None:
+def note_incomplete(count: int, row_name: str, options: RunSpec) -> None:
     """Mention the intervals in which fewer rows came than were counted."""
     if count:
         from mtlmon.run.report import plural
 
         what = "an interval" if count == 1 else f"{plural(count, 'interval')}"
-        options.host.note(f"fewer rows came in {what} than were counted there")
+        options.host.note(f"fewer {row_name}s came in {what} than were counted there")

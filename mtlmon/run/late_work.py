@@ -317,7 +317,7 @@ class LateWork(EventWork):
         """Mention retractions that have found no row, and counts that rows have not reached."""
         if self.check.unmatched:
             self.options.host.note(f"{plural(self.check.unmatched, 'retraction')} found no row")
-        note_incomplete(self.check.incomplete, self.options)
+        note_incomplete(self.check.incomplete, self.source.row_name, self.options)
         if not isinstance(self.source, TextLog):
             note_unmoved(self.source.unmoved, self.options)
 

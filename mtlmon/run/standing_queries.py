@@ -403,7 +403,8 @@ class QueryWork(EventWork):
         note_refused(self.refused, source.row_name, self.options)
         if self.arrived is not None and self.arrived.unmatched:
             host.note(f"{plural(self.arrived.unmatched, 'retraction')} found no row")
-        note_incomplete(0 if self.arrived is None else self.arrived.incomplete, self.options)
+        incomplete = 0 if self.arrived is None else self.arrived.incomplete
+        note_incomplete(incomplete, source.row_name, self.options)
         note_unmoved(source.unmoved, self.options)
 
     def summary(self, seconds: float) -> str:

@@ -44,6 +44,9 @@ class Row(NamedTuple):
 
     def line(self, *, has_values: bool) -> str:
         """The line of a text log, with or without atoms that have arguments."""
+        if self.op == "complete":
+            interval = f"[{self.id},{self.ts})" if self.id else str(self.ts)
+            return f"!@{interval} {self.v}\n"
         atoms = [*(["p"] if self.p else []), *(["q"] if self.q else [])]
         if has_values:
             atoms = [*([f"pa({self.key})"] if self.p else [])]

@@ -300,5 +300,71 @@ def test_lines_of_text() -> None:
     assert not run.complete(0, 12, 3)
     found = run.feed("@6 open\n")
     assert [(one.time, one.verdict) for one in found] == [(6, False)]
-    with pytest.raises(mtlmon.EventError, match="a line is one too many: all events below 12"):
+    error = "<lines>: the line of time-stamp 4 is one too many: all events below 12"
+    with pytest.raises(mtlmon.EventError, match=error):
         run.feed("@4 open\n")
+
+
+OF_TEXT = {
+    False: "policy a: p IMPLIES EVENTUALLY[0,5] q\npolicy b: count[0,6](p) < 3\n"
+    "policy c on every 4: count[0,9](p) > 0\n",
+    True: "policy a: FORALL k. pa(k) IMPLIES EVENTUALLY[0,6] EXISTS v. qa(k, v)\n"
+    "policy b: NOT EXISTS k. pa(k) AND PREVIOUS pa(k)\n",
+}
+
+
+@pytest.mark.parametrize("has_values", [False, True])
+@pytest.mark.parametrize("seed", range(8))
+def test_lines_count_as_rows_do(seed: int, has_values: bool, tmp_path: Path) -> None:
+    """In files, in pieces that go on from checkpoints, and line by line from snapshots."""
+    source = random.Random(f"text {seed} {has_values}")
+    lateness = source.choice([4, 9, 25, 80])
+    rows = [row for row in rows_of(source, lateness, corrects=False) if row.op == "+"]
+    rows = with_counts(source, rows, lateness)
+    table, text, output = (tmp_path / name for name in ("log.csv", "log.txt", "out"))
+    table.write_text(HEADER + "".join(row.cells for row in rows))
+    atoms = "atom pa(k: text) = p\natom qa(k: text, v: int) = q\n" if has_values else ""
+    rules, own = tmp_path / "r.mtl", tmp_path / "own.mtl"
+    rules.write_text(atoms + OF_TEXT[has_values])
+    own.write_text(OF_TEXT[has_values])
+    options = ["--lateness", str(lateness), "--resolve"]
+    options += ["--wait", str(lateness)] if source.random() < 0.4 else []
+    wanted = command(*options, "--op", "op", "--complete", "since,n", str(rules), str(table))
+    state = sorted(command("latest", log=wanted.output).output.splitlines())
+    lines = [row.line(has_values=has_values) for row in rows]
+    options += ["--checkpoint", str(tmp_path / "saved"), "--resume", "-o", str(output)]
+    for end in sorted({source.randrange(1, len(lines) + 1) for _ in range(3)} | {len(lines)}):
+        text.write_text("".join(lines[:end]))
+        done = command(*options, str(own), str(text))
+    assert sorted(command("latest", str(output)).output.splitlines()) == state
+    assert (done.status, done.errors) == (wanted.status, wanted.errors.replace("row", "line"))
+    # whatever pieces come
+    joined, found = "".join(lines), ""
+    with Live(*options[:-5], str(own), "-") as live:
+        while joined:
+            size = source.choice([1, 2, 7, 40])
+            live.send(joined[:size])
+            live.wait_until_read()
+            joined = joined[size:]
+        found = live.end().output
+    assert sorted(command("latest", log=found).output.splitlines()) == state
+
+
+def test_lines_that_are_no_counts(tmp_path: Path) -> None:
+    for line in ("!@9", "!@9 x", "!@[5,9 1", "!@[9) 1", "!9 1", f"!@9 {2**63}", " !@9 1", "!@ 9 1"):
+        done = command("--lateness", "5", "-e", "p", log=f"@1 p\n{line}\n@2 p\n")
+        assert done.status == 2
+        assert "2:" in done.errors
+        done = command(
+            "--lateness", "5", "--on-error", "skip", "-e", "p", log=f"@1 p\n{line}\n@2 p\n"
+        )
+        assert done.errors.startswith("mtlmon: skipped 1 line that could not be read")
+    done = command("--lateness", "50", "-e", "p", log="@1 p\n!@[9,9) 1\n")
+    assert "the interval from 9 to below 9 is empty" in done.errors
+    # numbers of lines, and a last line without a line feed
+    done = command("--lateness", "50", "--rows", "-e", "p", log="@1 p\n!@9 2\r\n@2\n!@[9,20) 0")
+    assert "!@20" in done.output
+    assert "2:0 false\t<stdin>:3" in done.output
+    # without late lines, nothing is to be said of them
+    done = command("-e", "p", log="@1 p\n!@9 2\n")
+    assert (done.status, "expected '@' and a time-stamp" in done.errors) == (2, True)
