@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
+import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -335,3 +336,30 @@ def test_an_end_is_moved_as_all_that_it_is_read_as() -> None:
 
 
 _LATE = ("--lateness", "9", "--op", "op", "--id", "id", "--new-end", "new")
+
+
+_CASES = tomllib.loads(Path(__file__).with_name("moved_ends.toml").read_text())["case"]
+
+
+@pytest.mark.parametrize("case", _CASES, ids=[case["name"] for case in _CASES])
+def test_cases(case: dict[str, Any], tmp_path: Path) -> None:
+    lines = ["ts,kind,op,id,till,new", *case["rows"], ""]
+    path = written(tmp_path, "log.csv", "\n".join(lines))
+    rules = (
+        'unit s\nrelation booked = rows where kind = "book" valid [ts, till) select kind as k\n'
+        'policy free: kind = "enter" IMPLIES NOT exists booked\n'
+    )
+    run = mtlmon.check(rules, path, lateness=30, on_error="skip", resolve=True, **OPTIONS)
+    found = {(one["time"], one["offset"]): one for one in map(dict, run)}
+    shown = [
+        f"{one['time']}:{one['offset']} {str(one['verdict']).lower()}"
+        for _, one in sorted(found.items())
+        if one["op"] != "delete"
+    ]
+    assert shown == case["answers"]
+    records = mtlmon.query(rules, "booked", path, lateness=30, consistency="strong", **OPTIONS)
+    assert [[one["start"], one["end"]] for one in records] == case["records"]
+    for messages in (run.messages, records.messages):
+        for count, what in ((case["unmoved"], "moved no end"), (case.get("late", 0), "too late")):
+            told = [int(one.split()[0]) for one in messages if what in one]
+            assert told == ([count] if count else [])
