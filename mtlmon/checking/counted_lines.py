@@ -34,9 +34,7 @@ class CountedLines:
         self._unfinished = b""
         self._begins_line = True
 
-    def parts(
-        self, block: memoryview | bytes
-    ) -> Iterator[tuple[memoryview | bytes, Corrections | None]]:
+    def parts(self, block: memoryview) -> Iterator[tuple[memoryview, Corrections | None]]:
         """Yield the parts of a block between such lines, and each line with what it says.
 
         What is no such line is left to who reads lines.
@@ -58,18 +56,15 @@ class CountedLines:
             is_one = max(*interval, number) <= _LARGEST
             if not is_one or (not found.start() and not self._begins_line):
                 continue
-            yield text[start : found.start()], None
+            yield memoryview(text)[start : found.start()], None
             start = found.end() + 1
-            line = b"@%d" % interval[1]
+            line = (b"@%d" % interval[1]).ljust(found.end() - found.start()) + b"\n"
             counted = np.array([(interval[0], number)], np.int64)
-            yield (
-                line.ljust(found.end() - found.start()) + b"\n",
-                Corrections(np.array([COMPLETE], np.uint8), None, counted),
-            )
+            yield memoryview(line), Corrections(np.array([COMPLETE], np.uint8), None, counted)
         self._begins_line = text.endswith(b"\n") if text else self._begins_line
-        yield text[start:], None
+        yield memoryview(text)[start:], None
 
-    def rest(self) -> Iterator[tuple[memoryview | bytes, Corrections | None]]:
+    def rest(self) -> Iterator[tuple[memoryview, Corrections | None]]:
         """Yield the parts of a last line without a line feed."""
         if self._unfinished:
-            yield from self.parts(b"\n")
+            yield from self.parts(memoryview(b"\n"))

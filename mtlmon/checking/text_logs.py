@@ -511,7 +511,7 @@ class TextLog(BatchReader[TextBatch]):
         self._memory.note("buffers", self._events.held_bytes)
 
     def _loaded_parts(
-        self, part: memoryview | bytes, corrections: Corrections | None
+        self, part: memoryview, corrections: Corrections | None
     ) -> Iterator[TextBatch | None]:
         """Yield the batches of lines, which may count others."""
         self._corrections = corrections

@@ -39,6 +39,7 @@ def _in_order(options: RunSpec) -> RunSpec:
     return options.having(
         wait=options.times.lateness,
         lateness=None,
+        knows_counts=True,
         output=None,
         output_format="text",
         checkpoint=None,

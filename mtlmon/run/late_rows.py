@@ -14,12 +14,14 @@ from mtlmon.text.native import LineOrder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     import numpy as np
     from numpy.typing import NDArray
 
+    from mtlmon.checking.counted_lines import CountedLines
     from mtlmon.engine.native import MemoryLimit
+    from mtlmon.history.operations import Corrections
     from mtlmon.policy import PolicyFile
     from mtlmon.run.spec import RunSpec, Times
     from mtlmon.support.inputs import Input
@@ -301,6 +303,7 @@ class TextOrder:
         wait: how late a line may be, in time units; None if it may be as late as it likes.
         late: the file for lines that come too late; None if they are only counted.
         joins_lines: whether time-points may have several lines, the first of which begins with '@'.
+        passes_counts: whether lines may say how many others there are, which is known.
 
     Attributes:
         lines: orders the lines.
@@ -310,15 +313,28 @@ class TextOrder:
     memory: MemoryLimit | None = None
 
     def __init__(
-        self, wait: int | None, late: LateFile | None, *, joins_lines: bool = False
+        self,
+        wait: int | None,
+        late: LateFile | None,
+        *,
+        joins_lines: bool = False,
+        passes_counts: bool = False,
     ) -> None:
         self.lines = LineOrder(wait, joins_lines=joins_lines)
+        self._counts: CountedLines | None = None
+        if passes_counts:
+            from mtlmon.checking.counted_lines import CountedLines
+
+            self._counts = CountedLines()
         self.late = late
         self.is_complete = False
 
     def push(self, block: memoryview) -> None:
         """Take a block of the log."""
-        self.lines.push(block)
+        if self._counts is None:
+            self.lines.push(block)
+        else:
+            self._pass_counts(self._counts.parts(block))
         self.take_refused()
         if self.memory is not None:
             self.memory.note("sorting", self.lines.held_bytes)
@@ -330,8 +346,15 @@ class TextOrder:
         """End the log: nothing waits any more."""
         if not self.is_complete:
             self.is_complete = True
+            if self._counts is not None:
+                self._pass_counts(self._counts.rest())
             self.lines.finish()
             self.take_refused()
+
+    def _pass_counts(self, parts: Iterable[tuple[memoryview, Corrections | None]]) -> None:
+        for part, counted in parts:
+            # lines keep their numbers
+            self.lines.push(part if counted is None else b"#\n")
 
     @property
     def refused(self) -> int:
@@ -365,7 +388,12 @@ def text_order(options: RunSpec, *, is_again: bool = False) -> TextOrder | None:
     if not options.times.reorders:
         return None
     wait = wait_units(options.times, options.times.unit, "--unit")
-    return TextOrder(wait, None if is_again else late_file(options), joins_lines=joins)
+    return TextOrder(
+        wait,
+        None if is_again else late_file(options),
+        joins_lines=joins,
+        passes_counts=options.log.knows_counts,
+    )
 
 
 def wait_units(times: Times, unit: str | None, option: str) -> int:

@@ -85,10 +85,12 @@ class Log(Frozen):
         given: what a program gives as it comes, instead of files and tables; None if it does not.
         counting: for each usable row of tables as it comes, whether it counts, where an earlier
             run has found that out; those behind these do not. None if it is to be found.
+        knows_counts: whether an earlier run has taken in what lines say of how many there are.
     """
 
     given: GivenRows | GivenText | None = None
     counting: NDArray[np.bool_] | None = None
+    knows_counts: bool = False
     paths: Sequence[str] = ()
     input: Input = STANDARD
     tables: Sequence[Any] = ()

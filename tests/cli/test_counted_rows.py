@@ -365,6 +365,14 @@ def test_lines_that_are_no_counts(tmp_path: Path) -> None:
     done = command("--lateness", "50", "--rows", "-e", "p", log="@1 p\n!@9 2\r\n@2\n!@[9,20) 0")
     assert "!@20" in done.output
     assert "2:0 false\t<stdin>:3" in done.output
+    # the run that explains reads them, too
+    done = command(
+        "--lateness", "50", "--explain", "-e", "NOT p", log=b"@1\n!@9 2\n@2 p\n!@[9,20) 0"
+    )
+    assert done.status == 2 and "explain" in done.errors
+    (tmp_path / "log").write_text("@1\n!@9 2\n@2 p\n!@[9,20) 0")
+    done = command("--lateness", "50", "--explain", "-e", "NOT p", str(tmp_path / "log"))
+    assert (done.status, f"at {tmp_path}/log:3" in done.errors) == (1, True)
     # without late lines, nothing is to be said of them
     done = command("-e", "p", log="@1 p\n!@9 2\n")
     assert (done.status, "expected '@' and a time-stamp" in done.errors) == (2, True)
