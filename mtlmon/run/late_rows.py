@@ -289,6 +289,11 @@ def moved_ends(
             "write rows valid [ts, COLUMN)"
         )
     ((end, kind),) = found.items()
+    if end == options.log.new_end:
+        raise RunError(
+            f"--new-end {visible(end)} is the column of the ends that records have: name the one "
+            "with those that retractions give them"
+        )
     names = end, options.log.new_end
     first, second = (one if kind is None else TypedColumn(one, kind) for one in names)
     times = options.times

@@ -456,6 +456,10 @@ def test_programs(rules: str, tmp_path: Path) -> None:
             "but relation recent has none such: write rows valid [ts, COLUMN)",
         ),
         (
+            [*("--op", "op", "--id", "id", "--lateness", "5", "--new-end", "v"), "ended", "-"],
+            "--new-end v is the column of the ends that records have: name the one with those",
+        ),
+        (
             ["--checkpoint", "x", "recent", "-"],
             "--checkpoint needs a file for the verdicts: add -o",
         ),
@@ -463,7 +467,8 @@ def test_programs(rules: str, tmp_path: Path) -> None:
     ],
 )
 def test_errors(arguments: list[str], message: str, rules: str, tmp_path: Path) -> None:
-    (tmp_path / "rules.mtl").write_text(f"{RULES}relation whole = rows valid 5\n")
+    more = "relation whole = rows valid 5\nrelation ended = rows valid [ts, v) select k as k\n"
+    (tmp_path / "rules.mtl").write_text(RULES + more)
     *options, name, log = arguments
     done = mtlmon(
         "query",
