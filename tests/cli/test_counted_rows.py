@@ -376,3 +376,17 @@ def test_lines_that_are_no_counts(tmp_path: Path) -> None:
     # without late lines, nothing is to be said of them
     done = command("-e", "p", log="@1 p\n!@9 2\n")
     assert (done.status, "expected '@' and a time-stamp" in done.errors) == (2, True)
+
+
+def test_lines_of_live_runs() -> None:
+    """With a snapshot behind each line."""
+    options: Any = {"text": True, "lateness": 900}
+    for policy, end in (("p IMPLIES ONCE[0,9] q", ""), ("p(1) IMPLIES ONCE[0,9] q(1)", "(1)")):
+        run = mtlmon.live(policy, **options)
+        for line in ("@100 p", "!@[0,120) 3", "@107 p", "@99 q"):
+            answers = run.feed(line if line.startswith("!") else line + end)
+            run = mtlmon.live(policy, **options, snapshot=run.snapshot())
+        # both have been told, and are taken back
+        assert {one["time"] for one in answers} >= {100, 107}
+        with pytest.raises(mtlmon.EventError, match="the line of time-stamp 110 is one too many"):
+            run.feed(f"@110 q{end}")
