@@ -338,6 +338,16 @@ def test_lines_count_as_rows_do(seed: int, has_values: bool, tmp_path: Path) -> 
         done = command(*options, str(own), str(text))
     assert sorted(command("latest", str(output)).output.splitlines()) == state
     assert (done.status, done.errors) == (wanted.status, wanted.errors.replace("row", "line"))
+    changed = [number for number, row in enumerate(rows[:-1]) if row.op == "complete"]
+    if changed:
+        # a count that says something else is another log
+        other = rows[changed[0]]._replace(v=rows[changed[0]].v + 1).line(has_values=has_values)
+        lines[changed[0]], own_line = other, lines[changed[0]]
+        text.write_text("".join(lines))
+        done = command(*options, str(own), str(text))
+        assert done.status == 2
+        assert "differ from those that were read" in done.errors
+        lines[changed[0]] = own_line
     # whatever pieces come
     joined, found = "".join(lines), ""
     with Live(*options[:-5], str(own), "-") as live:
