@@ -115,14 +115,16 @@ class Outside:
                 continue
             parts = conjuncts(side)
             for place, part in enumerate(parts):
-                others = _all([*parts[:place], *parts[place + 1 :]])
-                own = set(quantified(node)) - self._binding.free(others)
-                if part.operator is ops.OR and count < _DEEPEST:
-                    names = [own & self._binding.free(one) for one in part.operands]
-                    if any(one != names[0] for one in names):
-                        sides += (_all([others, one]) for one in reversed(part.operands))
-                        count += 1
-                        break
+                if part.operator is not ops.OR or count >= _DEEPEST:
+                    continue
+                others = [*parts[:place], *parts[place + 1 :]]
+                known = self._binding.free(_all(self._taken(others)[0]))
+                own = set(quantified(node)) - known
+                names = [own & self._binding.free(one) for one in part.operands]
+                if any(one != names[0] for one in names):
+                    sides += (_all([*others, one]) for one in reversed(part.operands))
+                    count += 1
+                    break
             else:
                 found.append(side)
         if not count:
