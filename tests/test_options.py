@@ -593,6 +593,10 @@ example(
     "mtlmon.query",
     lambda **o: mtlmon.query("unit s\nrelation r = rows", "r", ROWS, **o).messages,
 )(explain=True)
+example(
+    "mtlmon.query",
+    lambda **o: str(mtlmon.query("relation r = rows valid 5", "r", ROWS, **o).to_pydict()),
+)(end_time="last")
 example("mtlmon.query", lambda **o: mtlmon.query("relation r = rows", **o))(relation="r")
 example("mtlmon.query", lambda **o: mtlmon.query("relation r = rows", "r", **o))(tables=ROWS)
 
