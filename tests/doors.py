@@ -305,6 +305,7 @@ if TYPE_CHECKING:
     from mtlmon.run.files import LogFile, open_log
     from mtlmon.run.followed_file import Follower
     from mtlmon.run.keywords import CheckOptions, LiveOptions, LogOptions, QueryOptions, in_python
+    from mtlmon.run.monpoly_logs import MonPolyEvents
     from mtlmon.run.pump import ALONE_BYTES, WORTH_BYTES, MonitoredText, TextWork
     from mtlmon.run.read_parts import ReadPart
     from mtlmon.run.recognition import format_of, is_enough
@@ -447,6 +448,7 @@ if TYPE_CHECKING:
     from mtlmon.syntax.report import escaped
     from mtlmon.syntax.rewrite import substitute
     from mtlmon.syntax.traversal import number, postorder
+    from mtlmon.tables import arrivals as tables_arrivals
     from mtlmon.tables import events as tables_events
     from mtlmon.tables import sorting as tables_sorting
     from mtlmon.tables.change_tables import CHANGE_COLUMNS, ChangeTable

@@ -94,6 +94,8 @@ class LogReader(NotCopied):
 
     Attributes:
         skipped: how many time-points were left out.
+        takes_late: set this if time-stamps may decrease. Each time-point must begin a line then,
+            too, as lines that come too late go into a file of their own.
         order: what has put the lines into the order of time.
     """
 
@@ -110,6 +112,7 @@ class LogReader(NotCopied):
         self.skip_errors = skip_errors
         self.order = order
         self.skipped = 0
+        self.takes_late = False
         self._signature = signature
         self._relations = relations
         # How the rows of each relation are read: its name, the readers of its values, the pattern.
@@ -215,7 +218,7 @@ class LogReader(NotCopied):
             if kind == "blank":
                 continue
             try:
-                if self.order is not None:
+                if self.order is not None or self.takes_late:
                     self._check_lines(data, start, place)
                 if kind == "symbol":
                     self._symbol(data[start])
@@ -281,7 +284,7 @@ class LogReader(NotCopied):
         return found.end()
 
     def _check_lines(self, data: bytes, start: int, end: int) -> None:
-        """Refuse a token at which lines cannot have been put into the order of time.
+        """Refuse a token at which lines cannot have an order of time.
 
         Raises:
             LogError: there is one. It is never left out, as the order of others depends on it.
@@ -346,7 +349,7 @@ class LogReader(NotCopied):
         value = int(text) if len(text.lstrip("0")) <= _LARGEST_DIGITS else MAXIMUM_BOUND + 1
         if value > MAXIMUM_BOUND:
             raise _Invalid(f"the time-stamp {_shown(text)} is above {MAXIMUM_BOUND}")
-        if value < self._last:
+        if value < self._last and not self.takes_late:
             raise _Invalid(f"the time-stamp {value} is below the one before, {self._last}")
         self._last = value
         return value

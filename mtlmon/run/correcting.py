@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from mtlmon.checking.history_check import Bounds
+    from mtlmon.checking.text_logs import LineEvents
     from mtlmon.policy import Policy
     from mtlmon.policy.predicates.time_points import When
-    from mtlmon.relational.input.native import RowEvents
     from mtlmon.run.correcting_relations import LateRelations
     from mtlmon.run.policy_work import Source
     from mtlmon.run.reports import LateReport
@@ -138,12 +138,20 @@ def history_check(
 # ---- the run -----------------------------------------------------------------------------------
 
 
-def correct(file: Formula | PolicyFile, options: RunSpec) -> Steps:
+def correct(
+    file: Formula | PolicyFile,
+    options: RunSpec,
+    read: Callable[[MemoryLimit], LateRelations] | None = None,
+    check_again: Callable[[RunSpec], Steps] | None = None,
+) -> Steps:
     """Check the policies on the logs, correct verdicts, and return the exit status.
 
     Args:
         file: what `require_correctable` accepts.
         options: likewise.
+        read: returns what checks the policies with variables, given how much memory may be held, if
+            they are read in a way of their own.
+        check_again: checks them in the order of time then, with other options.
 
     Raises:
         RunError: a file cannot be read or written, a length of time does not fit, or binary output
@@ -151,13 +159,14 @@ def correct(file: Formula | PolicyFile, options: RunSpec) -> Steps:
         MtlmonError: a line or row cannot be read, or the engine has reached a limit.
     """
     # the run that explains finds the keys by itself
-    reasons = Reasons(file, options)
+    reasons = Reasons(file, options, check_again)
     memory = MemoryLimit(options.limits.max_memory, options.option_names)
-    relations = None
-    if has_variables(file):
+    relations = None if read is None else read(memory)
+    if relations is None and has_variables(file):
         from mtlmon.run.correcting_relations import LateRelations
 
         relations = LateRelations(file, options, memory)
+    if relations is not None:
         file = relations.file
     elif isinstance(file, PolicyFile) and not options.log.is_table:
         require_no_columns(file, options)
@@ -218,7 +227,7 @@ def open_text(
     plain: HistoryCheck | None,
     relations: LateRelations | None,
     memory: MemoryLimit,
-) -> tuple[TextLog, RowEvents | None]:
+) -> tuple[TextLog, LineEvents | None]:
     """Open a text log; return also what reads atoms with arguments, if policies have any.
 
     Args:
@@ -245,6 +254,8 @@ def open_text(
         events=events,
         in_any_order=True,
     )
+    if options.log.signature is not None:
+        source.row_name = "time-point"
     if relations is not None:
         relations.source = source
         # the time-points that the log is read into are those of the history

@@ -43,11 +43,11 @@ if TYPE_CHECKING:
     from mtlmon.checking.conditional_rows import ConditionalRows
     from mtlmon.checking.history_check import Bounds
     from mtlmon.checking.revising import Revising
+    from mtlmon.checking.text_logs import LineEvents
     from mtlmon.engine.native import MemoryLimit
     from mtlmon.policy import PolicyFile
     from mtlmon.policy.predicates.environment import Relation
     from mtlmon.policy.predicates.time_points import When
-    from mtlmon.relational.input.native import RowEvents
     from mtlmon.relational.plan import Plan
     from mtlmon.relational.slicing.engine import Engine
     from mtlmon.run.policy_work import Source
@@ -141,6 +141,7 @@ class LateRelations:
         names: the atoms that they use.
         source: the log.
         revising: keeps relations of its rows up to date; None if there are none.
+        ends_with_point: whether the log ends with one more time-point, without rows.
 
     Raises:
         RunError: an option does not work with these policies.
@@ -149,6 +150,7 @@ class LateRelations:
 
     source: Source
     revising: Revising | None = None
+    ends_with_point = False
 
     def __init__(self, file: PolicyFile, options: RunSpec, memory: MemoryLimit) -> None:
         self.file = keyed_for_corrections(file, options)
@@ -199,7 +201,7 @@ class LateRelations:
         analysis = valid_analysis(self.file, schema, looked_up)
         return engine_for(self.file, analysis, self.options)
 
-    def read_text(self, name: str, marks: Sequence[str]) -> RowEvents:
+    def read_text(self, name: str, marks: Sequence[str]) -> LineEvents:
         """Return what reads a text log into time-points.
 
         Args:
@@ -358,6 +360,7 @@ class LateRelations:
             outcome=outcome,
             conditional=conditional,
             slices=None if isinstance(self.engine, RelationalEngine) else self.engine,
+            ends_with_point=self.ends_with_point,
         )
         if traces is None:
             history.arrivals = self.points

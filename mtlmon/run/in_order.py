@@ -16,7 +16,7 @@ from mtlmon.policy import PolicyFile
 from mtlmon.run.files import position_of_input, rewind
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from mtlmon.checking.late_checks import LateChecks
     from mtlmon.run.running import Steps
@@ -63,13 +63,20 @@ class Reasons:
     Args:
         file: the formula or the policies.
         options: the options of the run.
+        check_again: checks the log with options, as `check_logs` does.
 
     Attributes:
         are_wanted: whether violations are explained, where there are some. The run that does it
             mentions what is wrong with the log, too.
     """
 
-    def __init__(self, file: Formula | PolicyFile, options: RunSpec) -> None:
+    def __init__(
+        self,
+        file: Formula | PolicyFile,
+        options: RunSpec,
+        check_again: Callable[[RunSpec], Steps] | None = None,
+    ) -> None:
+        self._check_again = check_again
         if isinstance(file, PolicyFile) and file.assumptions:
             # the run that corrects verdicts says which ones the log breaks
             file = copy(file)
@@ -137,6 +144,8 @@ class Reasons:
         else:
             options = options.having(verdicts="none", given_verdicts="none")
         rewind(options.log, self.start_of_input)
+        if self._check_again is not None:
+            return self._check_again(options)
         from mtlmon.run.policies import check_logs
 
         return check_logs(self.file, options)

@@ -44,9 +44,8 @@ if TYPE_CHECKING:
     from mtlmon.checking.final_rows import FinalRows
     from mtlmon.checking.late_checks import LateChecks
     from mtlmon.checking.late_first import FirstViolation
-    from mtlmon.checking.text_logs import TextBatch
+    from mtlmon.checking.text_logs import LineEvents, TextBatch
     from mtlmon.policy.limits import PolicyCounts, Tally
-    from mtlmon.relational.input.native import RowEvents
     from mtlmon.run.changed_answers import ChangelogOutput, ChangesOutput
     from mtlmon.run.checkpoint import LogMark
     from mtlmon.run.files import VerdictFile, Writer
@@ -106,12 +105,13 @@ class LateLines(TextOrder):
     Args:
         lateness: how late a line may be, in time units.
         late: the file for the lines.
+        joins_lines: as for `TextOrder`.
     """
 
     late: LateFile
 
-    def __init__(self, lateness: int, late: LateFile) -> None:
-        super().__init__(lateness, late)
+    def __init__(self, lateness: int, late: LateFile, *, joins_lines: bool) -> None:
+        super().__init__(lateness, late, joins_lines=joins_lines)
         self.lateness = lateness
         self.scratch = bytearray(1 << 16)
 
@@ -152,7 +152,7 @@ def late_lines(options: RunSpec, source: TextLog) -> LateLines | None:
     file = late_file(options)
     if file is None:
         return None
-    lines = LateLines(lateness, file)
+    lines = LateLines(lateness, file, joins_lines=options.log.signature is not None)
     source.note_block = lines.push
     return lines
 
@@ -187,7 +187,7 @@ class LateWork(EventWork):
         logs: Mapping[str, os.stat_result],
         options: RunSpec,
         *,
-        events: RowEvents | None,
+        events: LineEvents | None,
         first: FirstViolation | None,
         revised: LateReport | None,
         assumptions: AssumptionWatch | None = None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from typing import TYPE_CHECKING
 
 from mtlmon.engine.native import MemoryLimit
@@ -13,6 +14,7 @@ from mtlmon.monpoly.writing import verdict_lines
 from mtlmon.policy.predicates.integers import LARGEST
 from mtlmon.relational.analysis import valid_analysis
 from mtlmon.relational.input.native import DEFAULT_POINTS
+from mtlmon.relational.native import PointBlock
 from mtlmon.run.failure import RunError
 from mtlmon.run.files import position_of_input, read_formula
 from mtlmon.run.policies import check_source
@@ -26,9 +28,9 @@ if TYPE_CHECKING:
 
     from mtlmon.checking.text_logs import TextLog
     from mtlmon.monpoly import MonPolyPolicy
-    from mtlmon.relational.native import PointBlock
     from mtlmon.relational.plan import Plan
     from mtlmon.relational.reasons.evidence import Known, Reader
+    from mtlmon.run.correcting_relations import LateRelations
     from mtlmon.run.pump import EndTime
     from mtlmon.run.running import Steps
     from mtlmon.run.spec import RunSpec
@@ -75,8 +77,35 @@ def check_monpoly(policy: MonPolyPolicy, options: RunSpec) -> Steps:
         ClosedPipe: the reader of the verdicts has closed the pipe.
         MtlmonError: the formula or the log is invalid.
     """
+    if options.times.lateness is not None:
+        from mtlmon.run.correcting import correct, require_correctable
+
+        require_correctable(policy.file, options)
+        return correct(
+            policy.file,
+            options,
+            lambda memory: late_relations(policy, options, memory),
+            lambda again: check_monpoly(policy, again),
+        )
     memory = MemoryLimit(options.limits.max_memory, options.option_names)
     return check_source(None, policy.file, options, memory, MonPolyJudge(policy, options, memory))
+
+
+def late_relations(policy: MonPolyPolicy, options: RunSpec, memory: MemoryLimit) -> LateRelations:
+    """Return what checks a formula on a log of MonPoly whose time-points may come late."""
+    from mtlmon.run.correcting_relations import LateRelations
+
+    class LateMonPoly(LateRelations):
+        """Reads the time-points of such a log, whose end is one more."""
+
+        ends_with_point = not options.log.nonewlastts
+
+        def read_text(self, name: str, marks: Sequence[str]) -> MonPolyEvents:
+            skips = options.log.on_error == "skip"
+            self.points = PointBlock(array("I", self.made.atoms))
+            return MonPolyEvents(policy, name, self.made, self.points, skips=skips, is_late=True)
+
+    return LateMonPoly(policy.file, options, memory)
 
 
 class MonPolyEvents:
@@ -88,6 +117,7 @@ class MonPolyEvents:
         made: the plan of the formula.
         points: gets the time-points.
         skips: whether time-points that cannot be read are left out.
+        is_late: whether time-points may come in any order.
 
     Attributes:
         rows: reads the log into time-points.
@@ -101,12 +131,20 @@ class MonPolyEvents:
     most_events = DEFAULT_POINTS
 
     def __init__(
-        self, policy: MonPolyPolicy, name: str, made: Plan, points: PointBlock, *, skips: bool
+        self,
+        policy: MonPolyPolicy,
+        name: str,
+        made: Plan,
+        points: PointBlock,
+        *,
+        skips: bool,
+        is_late: bool = False,
     ) -> None:
         given = policy.signature, policy.relations
         self._log = LogReader(*given, name, skip_errors=skips)
         self._points = points
-        plain = PlainLines(*given, made, points)
+        # lines that native code reads are in the order of time
+        plain = None if is_late else PlainLines(*given, made, points)
         self.rows = PointReader(self._log, PointFeeder(made, points), plain)
         self.scanner = self
         self.load = self.rows.load

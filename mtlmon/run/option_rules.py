@@ -118,8 +118,8 @@ def with_lateness(refuse: Refuse, options: RunSpec) -> RunSpec:
         given = "--lateness"
     if options.times.sort:
         refuse(refused("late rows, sort", given=given))
-    if options.times.lateness is not None and options.log.signature is not None:
-        refuse(refused("lateness, signature"))
+    if options.times.lateness is not None and options.output.format == "monpoly":
+        refuse(refused("lateness, monpoly"))
     return options
 
 

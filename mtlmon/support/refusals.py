@@ -160,10 +160,10 @@ REFUSALS: Mapping[str, Refusal] = {
         given="--op or --id",
     ),
     # ---- files of MonPoly -----------------------------------------------------------------------
-    "lateness, signature": Refusal(
-        "--lateness does not work yet with --signature",
-        "time-points of MonPoly may have several lines",
-        "let rows wait, with --wait",
+    "lateness, monpoly": Refusal(
+        "--lateness does not work with --output-format monpoly",
+        "that form has no line for values that do not violate a policy any more",
+        "leave the format out, or let rows wait, with --wait",
     ),
     "iso, monpoly": Refusal(
         "--time-stamps iso does not work with --output-format monpoly",

@@ -196,7 +196,10 @@ def test_bad_lines_have_places(tmp_path: Path, command: Command) -> None:
         (["--lateness", "5", "--wait", "6"], "--wait 6 is longer than --lateness 5"),
         (["--lateness", "5s"], "--lateness 5s needs the unit of the time-stamps: add --unit s"),
         (["--lateness", "5", "--sort"], "--lateness does not work with --sort"),
-        (["--lateness", "5", "--signature", "s"], "--lateness does not work yet with --signature"),
+        (
+            ["--lateness", "5", "--signature", "s", "--output-format", "monpoly"],
+            "--lateness does not work with --output-format monpoly",
+        ),
         (
             ["--lateness", "5", "--idle", "5s", "--clock", "key"],
             "--clock key does not work with --idle: ",

@@ -16,6 +16,7 @@ from tests.cli.process import Live
 from tests.cli.test_lateness import Command
 from tests.cli.test_lateness_keys import latest_lines
 from tests.doors import checking_late_partitions as late_partitions
+from tests.doors import tables_arrivals
 from tests.run.both import check_both
 from tests.sampling import thinned
 
@@ -132,6 +133,8 @@ def test_answers_are_those_of_the_rows_in_order(
 ) -> None:
     """After each part of a log, each by another run, alone and beside other policies."""
     monkeypatch.setattr(late_partitions, "_SPARE_ROWS", 4)
+    # batches as they come from a pipe
+    monkeypatch.setattr(tables_arrivals, "_MOST_ROWS", 5)
     file, log = tmp_path / "p.mtl", tmp_path / ("log" if kind == "text" else "log.csv")
     head = "" if kind == "text" else "ts,op,id,what,user,file,n\n"
     beside = (
@@ -154,6 +157,7 @@ def test_answers_are_those_of_the_rows_in_order(
         )
         assert left_out(done.errors) == left_out(wanted.errors)
 
+    monkeypatch.undo()
     check_both(file, log, "--lateness", "7", *map(str, late), *options)
 
 

@@ -26,6 +26,7 @@ import numpy as np
 from mtlmon.errors import MtlmonError, RowError
 from mtlmon.history.chunked import ChunkedRows
 from mtlmon.relational.native import choose_points, join_points
+from mtlmon.relational.running import HOLDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -277,6 +278,9 @@ class ChunkedPoints(ChunkedRows[_Chunk]):
         self.behind = -1
         self.emitted_from = 0
         self.replayed = 0
+        # a time-point of which no answer is told, and the policies that have found something there
+        self._untold: int | None = None
+        self._found_untold: set[int] = set()
         # the last time-stamp of events that the present update removes
         self._last_removed = -1
         # by time-stamp, the offsets of events that were taken back, in order
@@ -388,18 +392,24 @@ class ChunkedPoints(ChunkedRows[_Chunk]):
         """Note that time has passed without an event; `update` lets engines know."""
         self.passed = max(self.passed, time_stamp)
 
-    def finish(self, end: Callable[[Engine], None]) -> None:
+    def finish(self, end: Callable[[Engine], None], *, with_point: bool = False) -> None:
         """End the log.
 
         Args:
             end: ends the log for the engine.
+            with_point: whether it adds a time-point, whose own answers are left out.
         """
         for row in self._emitted_ahead:
             self._count(row, -1)
         self._emitted_ahead = []
         before = counts_of(self.engine)
+        self._untold = self.engine.point_count if with_point else None
         self._do(self.engine, lambda: end(self.engine), self._emitted_ahead)
-        self._ahead = counts_of(self.engine).plus(before, -1)
+        counts = counts_of(self.engine)
+        if self._untold is not None:
+            counts.found[list(self._found_untold)] -= 1
+            counts = counts._replace(answered=np.minimum(counts.answered, self._untold))
+        self._ahead = counts.plus(before, -1)
 
     def _append(self, new: Timed, first: int) -> int:
         """Take in time-points at the end, from number `first` on; return the number behind them."""
@@ -459,7 +469,10 @@ class ChunkedPoints(ChunkedRows[_Chunk]):
                 place += f", time-point {engine.point_count - 1} of the log"
             raise MtlmonError(f"at time-stamp {place}: {error.reason}") from None
         finally:
-            for policy, kind, time_stamp, offset, _, cells in engine.answers.take():
+            for policy, kind, time_stamp, offset, point, cells in engine.answers.take():
+                if point == self._untold:
+                    self._found_untold |= {policy} if kind != HOLDS else set()
+                    continue
                 row = policy, time_stamp, self._named(time_stamp, offset), kind, cells
                 emitted.append(row)
                 self._count(row, 1)

@@ -113,6 +113,7 @@ class PointHistory:
         conditional: the numbers of atoms whose rows count only where `admission` says so.
         spacing: as for `ChunkedPoints`.
         slices: an engine with slices that evaluates this plan; None for one without.
+        ends_with_point: whether the log ends with one more time-point, without rows.
 
     Attributes:
         plan: as given.
@@ -144,8 +145,10 @@ class PointHistory:
         conditional: Sequence[int] = (),
         spacing: int = 0,
         slices: SlicedEngine | None = None,
+        ends_with_point: bool = False,
     ) -> None:
         self.plan = made
+        self._ends_with_point = ends_with_point
         self._slices = slices
         self.names = names
         self._rows = rows
@@ -308,14 +311,17 @@ class PointHistory:
 
         def end(engine: Engine) -> None:
             passed = self.chunked.passed
-            if end_time in ("inf", LARGEST):
+            if self._ends_with_point:
+                engine.points.add(LARGEST, ())
+                engine.advance()
+            elif end_time in ("inf", LARGEST):
                 engine.end(max(engine.clock, passed), True)
             elif isinstance(end_time, int):
                 engine.end(max(end_time + 1, passed), False)
             elif passed > engine.clock:
                 engine.end(passed, False)
 
-        self.chunked.finish(end)
+        self.chunked.finish(end, with_point=self._ends_with_point)
 
     def _take(self, admitted: Admitted) -> None:
         """Take in events that have their names now, and remove those that were taken back."""
