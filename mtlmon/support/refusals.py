@@ -87,7 +87,7 @@ REFUSALS: Mapping[str, Refusal] = {
         given="--fail-on-vacuous or --vacuous",
     ),
     "next, first": Refusal(
-        "--verdicts first does not work with next(...)",
+        "--verdicts first does not work yet with next(...)",
         "rows wait for later ones, so what is decided first is not what comes first",
         "--lateness 0 works with it",
     ),
@@ -208,8 +208,8 @@ REFUSALS: Mapping[str, Refusal] = {
     ),
     # ---- relations ------------------------------------------------------------------------------
     "batches, operator": Refusal(
-        "{word} does not work in batches",
-        "what it gives depends on records of later times",
+        "{word} does not work yet in batches",
+        "what it gives depends on records of later times, for which nothing waits",
         "evaluate the whole table",
         word="in look-ups, `end()` or `shift` to earlier times",
     ),
@@ -221,16 +221,17 @@ REFUSALS: Mapping[str, Refusal] = {
         name="key user",
     ),
     "Spark, conditions of atoms": Refusal(
-        "{function} does not support atoms with arguments whose conditions depend on other rows, "
-        "as {name}",
-        "the rows of a time-stamp have no order",
+        "{function} does not support yet atoms with arguments whose conditions depend on other "
+        "rows, as {name}",
+        "all rows of a time-stamp are one time-point there, and nothing says in which order they "
+        "count",
         "say it with operators of the formula, or use mtlmon.check",
         function="Spark",
         name="a window",
     ),
     "Spark, messages": Refusal(
-        "Spark does not support messages of policies that are not decided at their own rows, as "
-        "{name}",
+        "Spark does not support yet messages of policies that are not decided at their own rows, "
+        "as {name}",
         "rows are not kept until their verdicts are known",
         "leave the message out",
         name="one with EVENTUALLY",
