@@ -330,7 +330,7 @@ class HistoryCheck:
         kind = FollowingHistory if follows else NumberedHistory
         if not follows and self._partition_of[number] in self._shared:
             kind = SharingHistory
-        return kind(
+        history = kind(
             session.program,
             session.mode,
             lateness=lateness,
@@ -339,6 +339,9 @@ class HistoryCheck:
             equality=self._equality or can_go,
             bdd=self._bdd,
         )
+        # of others, only the numbers are asked
+        history.show(self._shown if number < len(self.policies) else ())
+        return history
 
     def feed(self, batch: EventBatch, refused: NDArray[np.bool_]) -> Iterator[None]:
         """Check the next events, and mark those that come too late.
@@ -426,8 +429,7 @@ class HistoryCheck:
     def _take(self, number: int, changes: Changes) -> None:
         """Count the changes of a history; those of policies can be taken out."""
         records = changes.records
-        self._now[number] += np.bincount(records["kind"], minlength=4)
-        self._now[number] -= np.bincount(records["former"], minlength=4)
+        self._now[number] += self._histories[number].take_counts()
         if number < len(self.policies):
             self.revision_count += int((records["operation"] != 0).sum())
             if self.messages is not None:

@@ -101,9 +101,20 @@ class NumberedHistory(History):
         """How far all counts that are reached show the time if no events come any more."""
         return self._histories.counted_time()
 
+    def show(self, kinds: Iterable[int]) -> None:
+        """Let changes have no records for first verdicts of other kinds than these."""
+        self._shown = sum(1 << kind for kind in kinds)
+
     def changes(self) -> Changes:
         """Return what has changed since the last call."""
         return self._changes()
+
+    def take_counts(self) -> NDArray[np.int64]:
+        """For each kind, how many more time-points have it by the changes since the last call.
+
+        The last number is of those without a verdict.
+        """
+        return np.array(self._histories.take_counts(), np.int64)
 
     def count_events(self, start: int, end: int, count: int) -> bool:
         """Do what `complete` does; return whether that is not too late."""

@@ -2,7 +2,7 @@
 """Declarations for batches of events of many traces."""
 
 from libc.stddef cimport size_t
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 from mtlmon.arrays.native cimport EventColumns
 
@@ -29,6 +29,7 @@ cdef class Histories(Admission):
     cdef PlacedRow *placed          # of histories that do not judge: rows to be told
     cdef uint32_t placed_room, placed_count
     cdef uint64_t row_count         # how many rows have come, also those that are refused
+    cdef int64_t counts[4]          # by kind, how many more time-points there are; of none the last
 
     cdef int read_batch(self, EventColumns columns, numbers) except -1
     cdef int release(self, bint takes_all) except -1 nogil

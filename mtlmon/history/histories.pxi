@@ -47,6 +47,7 @@ def trace_bytes(size_t atoms, size_t state_words=0):
 
 
 cdef enum:
+    EVERY_KIND = 0xFF
     # how many events ahead memory is fetched
     FETCH_EVENTS = 3
     FETCH_CHUNK = 6
@@ -214,6 +215,9 @@ cdef class Histories(Admission):
         cdef size_t removed = 0
         cdef size_t last, last_removed
         cdef Arrivals *arrivals = &self.arrivals
+        if self.wait == 0:
+            # none that is admitted waits
+            takes_all = True
         reserve(<void **> &self.places, &self.place_room, arrivals.count, sizeof(Place))
         reserve(<void **> &self.scratch, &self.scratch_room, arrivals.count, sizeof(Place))
         reserve(<void **> &self.time_stamps, &self.time_room, arrivals.count, sizeof(uint64_t))
@@ -235,11 +239,14 @@ cdef class Histories(Admission):
         for k in range(count):
             self.time_stamps[k] = self.places[k].time_stamp
             self.flags[k] = arrivals.flags[self.places[k].number]
-            memcpy(
-                self.letters + k * self.words,
-                arrivals.letters + self.places[k].number * self.words,
-                self.words * sizeof(uint64_t)
-            )
+            if self.words == 1:
+                self.letters[k] = arrivals.letters[self.places[k].number]
+            else:
+                memcpy(
+                    self.letters + k * self.words,
+                    arrivals.letters + self.places[k].number * self.words,
+                    self.words * sizeof(uint64_t)
+                )
             if self.is_named:
                 self.offsets[k] = arrivals.numbers[self.places[k].number]
         sort_names(self.retracted, self.retracted_in_batch)
@@ -262,9 +269,9 @@ cdef class Histories(Admission):
             first = last
             removed = last_removed
         self.retracted_in_batch = 0
-        for k in range(arrivals.count):
-            if not arrivals.flags[k] & IS_DROPPED and not (
-                takes_all or self.has_waited(arrivals.traces[k], arrivals.time_stamps[k])
+        for k in range(0 if takes_all else arrivals.count):
+            if not arrivals.flags[k] & IS_DROPPED and not self.has_waited(
+                arrivals.traces[k], arrivals.time_stamps[k]
             ):
                 move_arrival(arrivals, k, kept, self.words)
                 if arrivals.handles[kept] != NO_HANDLE:
@@ -518,18 +525,31 @@ cdef class Histories(Admission):
             if not self.session.is_broken():
                 self.session.leave()
 
-    def changes(self):
+    def changes(self, uint32_t shown=EVERY_KIND):
         """What has changed since the last call: records of changes as bytes.
 
         What cannot change any more is forgotten afterwards.
+
+        shown: the kinds of first verdicts that have records, as bits; all other changes have one.
         """
         cdef size_t count
         cdef bytes records = PyBytes_FromStringAndSize(
             NULL, self.journal.count * sizeof(ChangeRecord)
         )
-        count = count_changes(&self.journal, self.traces, <ChangeRecord *> <char *> records)
+        count = count_changes(
+            &self.journal, self.traces, <ChangeRecord *> <char *> records, shown, self.counts
+        )
         self.forget_some()
         return records[:count * sizeof(ChangeRecord)]
+
+    def take_counts(self):
+        """How many more time-points have each kind of verdict since the last call, or none.
+
+        These are all that `changes` has said or passed over: as many numbers as there are kinds.
+        """
+        found = [self.counts[k] for k in range(STILL_OPEN + 1)]
+        memset(self.counts, 0, sizeof(self.counts))
+        return found
 
     # ---- what is known ---------------------------------------------------------------------
 

@@ -112,6 +112,9 @@ class History:
     _rejects = False
     _is_named = False
 
+    # the kinds of first verdicts that changes have records for, as bits
+    _shown = 0xFF
+
     def __init__(
         self,
         formula: Formula | Program | str,
@@ -390,7 +393,7 @@ class History:
             self._emitted_unmatched += in_vain
             what = "retraction has" if in_vain == 1 else "retractions have"
             raise EventError(f"{in_vain} {what} waited for an event in vain")
-        records = np.frombuffer(self._histories.changes(), change_type())
+        records = np.frombuffer(self._histories.changes(self._shown), change_type())
         final = None
         if self._clock == "all":
             bound = self._histories.bound()

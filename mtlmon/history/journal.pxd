@@ -2,7 +2,7 @@
 """Declarations for the journal of a batch: what verdicts were before it."""
 
 from libc.stddef cimport size_t
-from libc.stdint cimport uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from mtlmon.engine.native cimport VerdictRecord
 
 
@@ -50,5 +50,5 @@ cdef int bring_back(
     Journal *journal, uint32_t trace, uint64_t time_stamp, Point *point
 ) except -1 nogil
 cdef size_t count_changes(
-    Journal *journal, Trace *traces, ChangeRecord *records
+    Journal *journal, Trace *traces, ChangeRecord *records, uint32_t shown, int64_t *counts
 ) noexcept nogil

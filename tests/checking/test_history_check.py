@@ -304,6 +304,23 @@ def test_a_bound_is_that_of_all_policies_or_of_a_key() -> None:
     assert "answered\ta\t\t!@145" in bounds
 
 
+@pytest.mark.parametrize("selection", ["boolean", "false", "none"])
+def test_first_verdicts_that_nobody_wants(selection: str) -> None:
+    """They are counted, and what changes them is told, though they are not told themselves."""
+    file = parse_policies(POLICIES)
+    for seed in thinned(range(3)):
+        batches = batches_of(late_rows(seed), random.Random(seed))
+        run = (file, batches)
+        bounds = Bounds(7, 2)
+        found, check, _ = corrected(*run, "local", bounds, "all", "last", selection)
+        # rows that wait are not shared
+        others, other, _ = corrected(*run, "local", bounds, "all", "last", selection, shares=True)
+        assert others == found
+        assert check.plain is not None
+        assert other.plain is not None
+        assert other.plain.kinds == check.plain.kinds
+
+
 @pytest.mark.parametrize("selection", ["boolean", "false"])
 def test_selected_verdicts(selection: str) -> None:
     """A change is written if the old or the new verdict would be."""
