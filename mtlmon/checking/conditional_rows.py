@@ -138,7 +138,7 @@ class ConditionalRows(EventAdmission):
         held, changed = [], list[RevisedPoints]()
         first = 0
         for late in self._lates:
-            own, (names, revised, flags) = late.emitted
+            own, (names, revised, flags, _) = late.emitted
             held.append(own)
             # those that were taken back are in `found` as well
             stays = flags == 0

@@ -42,6 +42,7 @@ from mtlmon.history.following import (
     SharingHistory,
 )
 from mtlmon.history.operations import NO_CORRECTIONS
+from mtlmon.history.present import PresentHistory, is_of_present
 from mtlmon.policy.limits import PolicyCounts, tallies_of
 from mtlmon.policy.past_formulas import future_operator
 from mtlmon.policy.predicates.time_points import Changes as ChangesOf
@@ -59,7 +60,7 @@ if TYPE_CHECKING:
     from mtlmon.checking.late_messages import LateMessages
     from mtlmon.checking.late_partitions import LatePartition
     from mtlmon.checking.sources import EventBatch
-    from mtlmon.engine.native import MemoryLimit
+    from mtlmon.engine.native import MemoryLimit, Program
     from mtlmon.history.changes import Changes
     from mtlmon.policy import Policy
     from mtlmon.policy.definitions import Clock
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
     from mtlmon.policy.predicates.time_points import When
     from mtlmon.relations.revised import RevisedRelations
     from mtlmon.streams.atoms import StreamAtoms
+    from mtlmon.syntax.formula import Formula
 
 __all__ = ["Bounds", "HistoryCheck"]
 
@@ -170,7 +172,8 @@ class HistoryCheck:
         self._shown = frozenset(shown)
         owners = self.partitions.of_policies
         self._companions = Companions(self.policies if counts_triggered else ())
-        self._sessions = [Session(policy.formula, mode, bdd=bdd) for policy in self.policies]
+        self._formulas = [policy.formula for policy in self.policies]
+        self._sessions = [Session(formula, mode, bdd=bdd) for formula in self._formulas]
         self._partition_of = list(owners)
         # for each session its time-points; of a policy, None if all rows are
         self._clocks = [clock_of(policy) for policy in self.policies]
@@ -204,6 +207,7 @@ class HistoryCheck:
         self._held = 0
 
     def _add_counter(self, policy: Policy, owner: int) -> None:
+        self._formulas.append(policy.formula)
         self._sessions.append(Session(policy.formula, "naive", bdd=self._bdd))
         self._partition_of.append(self.partitions.of_policies[owner])
         self._clocks.append(self._clocks[owner])
@@ -290,6 +294,9 @@ class HistoryCheck:
         if self.relations is not None:
             self.revising = self.revising or Revising(self.relations)
             self.revising.add(self._late_partitions.values(), ask_first=True)
+        for number, history in enumerate(self._histories):
+            if isinstance(history, PresentHistory):
+                history.leader = self._late_partitions[self._partition_of[number]].leader
 
     def _relations_of(self, partition: int) -> frozenset[str]:
         """The relations of the log's rows that the rows and ticks of a partition depend on."""
@@ -327,11 +334,17 @@ class HistoryCheck:
         can_go = own is not None and (own.atom in computed or own.waits)
         if own is not None and isinstance(own.period, ChangesOf) and self.relations is not None:
             can_go = can_go or own.period.relation in self.relations.names
-        kind = FollowingHistory if follows else NumberedHistory
-        if not follows and self._partition_of[number] in self._shared:
+        formula = self._formulas[number]
+        kind: Callable[..., NumberedHistory] = NumberedHistory
+        judged: Formula | Program = session.program
+        if follows:
+            kind = FollowingHistory
+            if own is None and not self._can_go and is_of_present(formula):
+                kind, judged = PresentHistory, formula
+        elif self._partition_of[number] in self._shared:
             kind = SharingHistory
         history = kind(
-            session.program,
+            judged,
             session.mode,
             lateness=lateness,
             wait=0 if follows else wait,

@@ -46,21 +46,26 @@ class Revised(NamedTuple):
         names: their names.
         held: which atoms hold.
         flags: whether they were taken back.
+        former: which atoms held before, at those that were not.
     """
 
     names: Names
     held: NDArray[np.bool_]
     flags: NDArray[np.uint8]
+    former: NDArray[np.bool_]
 
 
-def revised_rows(changed: list[Rows], removed: Names, atoms: int) -> Revised:
-    """What has changed, and what was taken back."""
+def revised_rows(
+    changed: list[Rows], removed: Names, former: list[NDArray[np.bool_]], atoms: int
+) -> Revised:
+    """What has changed, with the atoms from before, and what was taken back."""
     names = [*(rows.names for rows in changed), removed]
     held = [*(rows.held for rows in changed), np.zeros((len(removed.offsets), atoms), np.bool_)]
     flags = np.zeros(sum(map(len, held)), np.uint8)
     flags[len(flags) - len(removed.offsets) :] = IS_REMOVED
     columns = (np.concatenate(columns) for columns in zip(*names, strict=True))
-    return Revised(Names(*columns), np.concatenate(held), flags)
+    before = np.concatenate([np.zeros((0, atoms), np.bool_), *former])
+    return Revised(Names(*columns), np.concatenate(held), flags, before)
 
 
 class Emission:
@@ -87,7 +92,8 @@ class Emission:
                 rows are.
         """
         if len(revised.flags):
-            self._revise(*revised._replace(flags=_chosen(revised.flags, revised.held, choice)))
+            flags = _chosen(revised.flags, revised.held, choice)
+            self._revise(revised.names, revised.held, flags)
         for names, held, flags, passed in steps:
             self._follow(names, held, _chosen(flags, held, choice))
             if passed is not None:

@@ -32,6 +32,7 @@ from mtlmon.history.following import (
     taken_back,
 )
 from mtlmon.history.operations import NO_CORRECTIONS
+from mtlmon.history.present import PresentHistory
 from mtlmon.policy.predicates.time_points import ROWS, Waiting
 from mtlmon.relations.touching import TouchedRows
 from mtlmon.streams.late_computing import Computer
@@ -347,9 +348,11 @@ class LatePartition:
         rows, flags, order, steps = self._ready
         self._ready = None
         revised: list[Rows] = []
+        former: list[NDArray[np.bool_]] = []
         if self._computer is not None:
             rows, revised = self._update(rows, flags, self._removed, changed)
-        self._revised = revised_rows(revised, self._removed, rows.held.shape[1])
+            former = self._in_rounds().former
+        self._revised = revised_rows(revised, self._removed, former, rows.held.shape[1])
         places = np.searchsorted(steps, np.arange(len(self._passed) + 1)).tolist()
         parts = (order[first:last] for first, last in pairwise(places))
         self._steps = [
@@ -445,6 +448,17 @@ class LatePartition:
             history: the history.
             clock: the time-points of the policy; None if all rows are.
         """
+        if isinstance(history, PresentHistory):
+            assert self._revised is not None
+            if self._revised.flags.any():
+                raise ValueError("a row is taken back, which was said not to happen")
+            history.judge(
+                [step.names for step in self._steps],
+                [step.held for step in self._steps],
+                (self._revised.names, self._revised.held, self._revised.former),
+                [self.atoms.index(name) for name in history.atoms],
+            )
+            return
         when = when_of(clock)
         names: Sequence[str] = self.atoms
         if when != ROWS:

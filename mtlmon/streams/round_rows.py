@@ -193,6 +193,8 @@ class RoundRows:
         # the place of the first new row, and the places of others whose atoms have changed
         self._first_new = 0
         self._changed: list[NDArray[np.int64]] = []
+        self._before: list[NDArray[np.bool_]] = []
+        self.former: list[NDArray[np.bool_]] = []
 
     def _new_history(self) -> native.RoundHistory:
         if self._whole is not None:
@@ -223,13 +225,18 @@ class RoundRows:
         again = [] if touching is None else self._touched(touching)
         count = len(new.time_stamps)
         self._first_new = self._rows.add(new) if count else self._rows.count
-        self._changed = []
+        self._changed, self._before = [], []
         self._push(new.names, [(removed, -1), *((names, 0) for names in again)])
         if self._whole is not None:
             self._whole.compare()
         held = self._rows.held_from(self._first_new).copy() if count else new.held.copy()
-        places = np.concatenate(self._changed) if self._changed else np.empty(0, np.int64)
-        return held, [self._rows.at(places)] if len(places) else []
+        self.former = []
+        if not any(map(len, self._changed)):
+            return held, []
+        # a row may have changed more than once
+        places, firsts = np.unique(np.concatenate(self._changed), return_index=True)
+        self.former = [np.concatenate(self._before)[firsts]]
+        return held, [self._rows.at(places)]
 
     def with_traces(self, names: Names) -> Names:
         """Return the names of rows that are there, which are those of one trace, with their own."""
@@ -314,6 +321,7 @@ class RoundRows:
         if len(places) and places.min() < self._first_new:
             is_changed = np.any(held != rows.held, axis=1) & (places < self._first_new)
             self._changed.append(places[is_changed])
+            self._before.append(rows.held[is_changed])
         self._rows.set_held(places, held)
 
     def _resume_with_new_program(self) -> None:

@@ -175,6 +175,7 @@ def corrected(
             clock=clock,
             key=file.key or (),
             equality=equality,
+            has_corrections=operation is not None or id is not None,
         )
         check._spacing = spacing
         return check
