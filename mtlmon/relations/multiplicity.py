@@ -17,6 +17,9 @@ from mtlmon.relations.rowwise import united
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+# to mix numbers
+_SHIFT, _FACTOR = np.uint64(29), np.uint64(0x9E3779B97F4A7C15)
+
 Rule: TypeAlias = Literal["each", "once", "less", "absent", "least", "most"]
 
 
@@ -75,6 +78,34 @@ def _bits(column: pa.Array) -> NDArray[np.int64]:
         column = column.dictionary_encode(null_encoding="encode").indices
     found: NDArray[np.int64] = column.fill_null(0).to_numpy().astype(np.int64, copy=False)
     return aligned(found)
+
+
+def without_common(left: Records, right: Records) -> tuple[Records, Records]:
+    """Return two relations without most of the records that both have, in pairs.
+
+    At each instant, one has as many records more than the other as before.
+
+    PERF: where a late row changes a few of 60,000 records of 300 s, to count all of them took a
+    third of the time of look-ups with 1% late rows.
+    """
+    both = united(left, right, right.schema)
+    parts = [aligned(both.starts), aligned(both.ends)]
+    for column in both.columns:
+        parts.append(_bits(column))
+        if 0 < column.null_count < len(column):
+            parts.append(column.is_valid().cast(pa.int64()).to_numpy())
+    marks = np.zeros(len(both), np.uint64)
+    for part in parts:
+        marks = (marks ^ marks >> _SHIFT) * _FACTOR + part.view(np.uint64)
+    order = np.argsort(marks, kind="stable")
+    first, second = order[:-1], order[1:]
+    # equal marks may belong to different records
+    is_pair = (marks[first] == marks[second]) & (first < len(left)) & (second >= len(left))
+    first, second = first[is_pair], second[is_pair]
+    is_same = np.logical_and.reduce([part[first] == part[second] for part in parts])
+    is_left_over = np.ones(len(both), np.bool_)
+    is_left_over[first[is_same]] = is_left_over[second[is_same]] = False
+    return left.kept(is_left_over[: len(left)]), right.kept(is_left_over[len(left) :])
 
 
 def multiplied(rule: Rule, records: Records, left: int | None = None) -> Records:

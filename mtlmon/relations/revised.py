@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 __all__ = ["Changed", "RevisedRelation", "RevisedRelations"]
 
 # A chunk has at least so many rows: to evaluate relations takes about as long for fewer.
-_LEAST_SPACING = 1024
+_LEAST_SPACING = 4096
 _CHUNK_BYTES = 1024
 # So many batches are told of by themselves at the end, before they are told of as one.
 _MOST_SPANS = 16

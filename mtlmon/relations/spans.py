@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from mtlmon.relations.changing import changes_of
 from mtlmon.relations.lookup import LookUp
-from mtlmon.relations.multiplicity import coalesced, multiplied
+from mtlmon.relations.multiplicity import coalesced, multiplied, without_common
 from mtlmon.relations.of_rows import as_table
 from mtlmon.relations.records import Records, typed
 from mtlmon.relations.rowwise import united
@@ -255,6 +255,7 @@ def _difference(olds: Sequence[Records], new: Records) -> Records | None:
     old = _together(olds)
     if old.equals(new):
         return None
+    old, new = without_common(old, new)
     removed = multiplied("less", united(old, new, new.schema), len(old))
     come = multiplied("less", united(new, old, new.schema), len(new))
     return _together([removed, come]) if len(removed) or len(come) else None

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 
+from mtlmon.relations.multiplicity import without_common
+from mtlmon.relations.rowwise import united
 from tests.doors import Records, SpannedChanges, Spans, changes_of, records_of
 
 
@@ -87,3 +90,40 @@ def test_changes_are_those_of_all_records() -> None:
                 chosen = [one.take(pa.array(which)) for one in (pa.array(wanted), *wanted_values)]
                 in_order = sorted(zip(*(one.to_pylist() for one in chosen), strict=True))
                 assert sorted(zip(*found, strict=len(times) > 0)) == in_order
+
+
+def test_records_that_both_have_are_left_out() -> None:
+    """No instant has other differences then, and equal records of both are gone."""
+    values = (None, 0.0, 1.5, float("nan"))
+    for seed in range(100):
+        source = random.Random(seed)
+
+        def some(source: random.Random = source) -> Records:
+            rows = [(one, source.choice(values)) for one in random_records(source)]
+            columns = [pa.array([row[k] for row, _ in rows], kind) for k, kind in enumerate(KINDS)]
+            columns.append(pa.array([value for _, value in rows], pa.float64()))
+            return records_of(pa.Table.from_arrays(columns, ["", " ", "door", "value"]))
+
+        common, left, right = some(), some(), some()
+        schema = common.schema
+        left, right = united(common, left, schema), united(right, common, schema)
+        fewer = without_common(left, right)
+        assert len(fewer[0]) <= len(left)
+        expected = _counted(left)
+        expected.subtract(_counted(right))
+        found = _counted(fewer[0])
+        found.subtract(_counted(fewer[1]))
+        assert {one: by for one, by in found.items() if by} == {
+            one: by for one, by in expected.items() if by
+        }
+        if len(set(_rows(left))) == len(left) and len(set(_rows(right))) == len(right):
+            assert not set(_rows(fewer[0])) & set(_rows(fewer[1]))
+
+
+def _rows(some: Records) -> list[str]:
+    columns = [some.starts.tolist(), some.ends.tolist(), *(one.to_pylist() for one in some.columns)]
+    return list(map(repr, zip(*columns, strict=True)))
+
+
+def _counted(some: Records) -> Counter[str]:
+    return Counter(_rows(some))
