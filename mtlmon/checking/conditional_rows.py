@@ -20,7 +20,7 @@ from mtlmon.relational.correcting.chunks import RevisedPoints
 from mtlmon.support.snapshot_parts import joined_parts, split_parts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any, Literal, Protocol
 
     import pyarrow as pa
@@ -38,8 +38,9 @@ if TYPE_CHECKING:
         """Makes the rows of atoms with arguments that are computed."""
 
         @property
-        def left_out_count(self) -> int: ...
-        def taken(self, bound: int, /) -> ComputedRows: ...
+        def left_out(self) -> Mapping[tuple[int, int, str], object]: ...
+        def left_out_below(self, bound: int, /) -> set[tuple[int, int, str]]: ...
+        def taken(self) -> ComputedRows: ...
         def snapshot(self) -> bytes: ...
         def restore(self, snapshot: bytes, /) -> None: ...
 
@@ -82,6 +83,8 @@ class ConditionalRows(EventAdmission):
     ) -> None:
         super().__init__(leader)
         self._lates = [part.late for part in parts]
+        # how many rows computed atoms lack for good
+        self._left_out_before = 0
         self._computed = [part.computed for part in parts if part.computed is not None]
         self._inputs = inputs
         self._marked = tuple(marked)
@@ -146,7 +149,9 @@ class ConditionalRows(EventAdmission):
             changed.append(RevisedPoints(list(zip(*columns, strict=True)), revised[stays], first))
             first += own.shape[1]
         bound = self.leader.admits_from() or 0
-        rows = [computed.taken(bound) for computed in self._computed]
+        below = (computed.left_out_below(bound) for computed in self._computed)
+        self._left_out_before += len(set[tuple[int, int, str]]().union(*below))
+        rows = [computed.taken() for computed in self._computed]
         return Admitted(self._judged(found), np.hstack(held), changed, rows)
 
     def _judged(self, found: Found) -> Found:
@@ -184,15 +189,16 @@ class ConditionalRows(EventAdmission):
         return held + (0 if self._waiting is None else self._waiting.nbytes)
 
     def snapshot(self) -> bytes:
-        parts = [self.leader.snapshot()]
+        parts = [self.leader.snapshot(), b"%d" % self._left_out_before]
         if self._has_begun:
             parts += [late.snapshot() for late in self._lates]
             parts.append(b"" if self._waiting is None else self._waiting.tobytes())
         return joined_parts([*parts, *(computed.snapshot() for computed in self._computed)])
 
     def restore(self, snapshot: bytes) -> None:
-        leader, *parts = split_parts(snapshot)
+        leader, left_out, *parts = split_parts(snapshot)
         self.leader.restore(leader)
+        self._left_out_before = int(left_out)
         count = len(parts) - len(self._computed)
         parts, computed = parts[:count], parts[count:]
         self._has_begun = bool(parts)
@@ -207,5 +213,9 @@ class ConditionalRows(EventAdmission):
 
     @property
     def left_out(self) -> int:
-        """How many rows of computed atoms are left out, as an argument has no value."""
-        return sum(computed.left_out_count for computed in self._computed)
+        """How many rows of computed atoms are left out, as an argument has no value.
+
+        A row of an atom counts once, though policies with several keys may lack it.
+        """
+        now = set[tuple[int, int, str]]().union(*(one.left_out for one in self._computed))
+        return self._left_out_before + len(now)

@@ -16,7 +16,7 @@ from mtlmon.policy.predicates.time_points import ROWS
 from mtlmon.relational.atoms import named_rows
 from mtlmon.relational.correcting.chunks import ComputedRows
 from mtlmon.relational.native import PointBlock, choose_points
-from mtlmon.syntax.printer import name_of_rows
+from mtlmon.syntax.printer import name_of_rows, written_name
 from mtlmon.tables.relations import RelationRows, TableAtom, have_values
 
 if TYPE_CHECKING:
@@ -42,8 +42,8 @@ class ComputedArguments:
 
     Attributes:
         atoms: the numbers of the atoms in the plan.
-        left_out_before: how many rows such atoms lack for good, as an argument has no value.
-        left_out: for the other time-points at which atoms lack rows, how many.
+        left_out: the rows that atoms lack as an argument has no value, by time-point and the name
+            of the atom in the file; for each, which readings of the atom lack it.
     """
 
     def __init__(
@@ -63,8 +63,7 @@ class ComputedArguments:
                 self._atoms.append(TableAtom(None, ()))
         self.atoms = tuple(numbers)
         self._arguments = arguments
-        self.left_out_before = 0
-        self.left_out: dict[Name, int] = {}
+        self.left_out: dict[tuple[int, int, str], set[str]] = {}
         # rows below this time are counted for good, though some are computed again with others
         self._counted_below = 0
         # the time-points of the rows that were computed last, and their places there
@@ -93,41 +92,39 @@ class ComputedArguments:
         self._note_left_out(own, shown)
 
     def _note_left_out(self, names: Sequence[Name], shown: Mapping[str, pa.Array]) -> None:
-        """Count the rows that atoms lack at time-points."""
-        lacking = np.zeros(len(names), np.int64)
+        """Note the rows that atoms lack at time-points."""
         for atom, arguments in self._arguments.items():
+            written = written_name(atom)
             holds = _holds(shown[self._conditions[atom]])
-            lacking += holds & ~have_values(atom, [shown[one] for one in arguments], len(names))
-        for name, count in zip(names, lacking.tolist(), strict=True):
-            if name[0] < self._counted_below:
-                continue
-            if count:
-                self.left_out[name] = count
-            else:
-                self.left_out.pop(name, None)
+            lacking = holds & ~have_values(atom, [shown[one] for one in arguments], len(names))
+            for name, lacks in zip(names, lacking.tolist(), strict=True):
+                if name[0] < self._counted_below:
+                    continue
+                readings = self.left_out.get((*name, written), set())
+                readings = {*readings, atom} if lacks else readings - {atom}
+                if readings:
+                    self.left_out[*name, written] = readings
+                else:
+                    self.left_out.pop((*name, written), None)
 
-    @property
-    def left_out_count(self) -> int:
-        """How many rows atoms lack now, as an argument has no value."""
-        return self.left_out_before + sum(self.left_out.values())
-
-    def taken(self, bound: int) -> ComputedRows:
-        """Return the rows that were made since the last call, and forget them.
-
-        Args:
-            bound: rows below this time do not change any more.
-        """
+    def left_out_below(self, bound: int) -> set[tuple[int, int, str]]:
+        """Return the rows that atoms lack below a time for good, once, and forget them."""
         self._counted_below = max(self._counted_below, bound)
-        for name in [one for one in self.left_out if one[0] < bound]:
-            self.left_out_before += self.left_out.pop(name)
+        found = {one for one in self.left_out if one[0] < bound}
+        for one in found:
+            del self.left_out[one]
+        return found
+
+    def taken(self) -> ComputedRows:
+        """Return the rows that were made since the last call, and forget them."""
         found = ComputedRows(self._places, self._points, self.atoms)
         self._places, self._points = {}, self._block()
         return found
 
     def snapshot(self) -> bytes:
-        """Return what is counted as bytes for `restore`."""
-        names = [[*name, count] for name, count in self.left_out.items()]
-        return json.dumps([self.left_out_before, names, self._counted_below]).encode()
+        """Return what is noted as bytes for `restore`."""
+        rows = [[*row, sorted(readings)] for row, readings in self.left_out.items()]
+        return json.dumps([rows, self._counted_below]).encode()
 
     def restore(self, snapshot: bytes) -> None:
         """Go on from a snapshot.
@@ -136,9 +133,11 @@ class ComputedArguments:
             ValueError, TypeError: the bytes are damaged.
         """
         # what was computed again since then is known
-        self.taken(0)
-        self.left_out_before, names, self._counted_below = json.loads(snapshot)
-        self.left_out = {(time, offset): count for time, offset, count in names}
+        self.taken()
+        rows, self._counted_below = json.loads(snapshot)
+        self.left_out = {
+            (time, offset, name): set(readings) for time, offset, name, readings in rows
+        }
 
 
 class _Shown:

@@ -67,6 +67,7 @@ policy one: FORALL u, f. publish(u, f) AND NOT busy
   IMPLIES ONCE[0,9] EXISTS s. seen(f, s) AND s > 3
 policy two: FORALL f, s. seen(f, s) AND s > 4 IMPLIES EVENTUALLY[0,4] open(f)
 find three: open(f) AND PREVIOUS[0,5] EXISTS u. publish(u, f)
+find sums: seen(f, s)
 """
 KEYS = """\
 time "ts"
@@ -82,6 +83,8 @@ policy one: FORALL f, s. publish(f, s) AND NOT busy IMPLIES ONCE[0,9] seen(f)
 policy two per file: FORALL s. publish("f", s) AND s > 9 IMPLIES busy OR EVENTUALLY[0,4] busy
 policy three per none: FORALL f, s. publish(f, s) AND s > 20 IMPLIES PREVIOUS[0,5] seen(f)
 find four: follows(f, g) AND PREVIOUS[0,5] follows(g, f)
+find sums: publish(f, s)
+find before per none: follows(f, g)
 """
 KEYED_LOOK_UPS = (
     KEYS.replace(
