@@ -260,7 +260,7 @@ def test_moved_ends_survive_kills(tmp_path: Path) -> None:
     assert found
     # a retraction that comes too late is a row that does
     assert ",-," in late.read_text()
-    other = command(*resumed, *arguments, "--new-end", "till", str(log))
+    other = command(*resumed, *arguments, "--new-end", "ts", str(log))
     assert (other.status, "it was made with another --new-end" in other.errors) == (2, True)
 
 
