@@ -210,6 +210,7 @@ if TYPE_CHECKING:
     from mtlmon.relational.correcting.points import GONE, NEW, PointHistory
     from mtlmon.relational.delays import decision_delays
     from mtlmon.relational.input.native import ColumnRows, RowScanner
+    from mtlmon.relational.key_names import KeyNames
     from mtlmon.relational.keyed import HERE, keyed_file
     from mtlmon.relational.monitor import atom_numbers, engine_of, point_rows
     from mtlmon.relational.native import (
@@ -264,7 +265,7 @@ if TYPE_CHECKING:
     from mtlmon.relations.looking_up import KnownRelation
     from mtlmon.relations.lookup import LookUp
     from mtlmon.relations.lookup import has_overlaps as lookup_has_overlaps
-    from mtlmon.relations.multiplicity import coalesced, multiplied
+    from mtlmon.relations.multiplicity import coalesced, multiplied, without_common
     from mtlmon.relations.native import (
         Codes,
         Contacts,
@@ -286,6 +287,7 @@ if TYPE_CHECKING:
     from mtlmon.relations.partitioning import partitioning_columns
     from mtlmon.relations.records import NO_END, Records, records_of, table_columns, table_of
     from mtlmon.relations.revised import RevisedRelation, RevisedRelations
+    from mtlmon.relations.rowwise import united
     from mtlmon.relations.spans import SpannedChanges, Spans
     from mtlmon.relations.standing import Revision, Revisions, StandingQuery
     from mtlmon.relations.typing import Types, schema_of

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mtlmon.errors import SnapshotError
-from mtlmon.relational.key_names import KeyNames
+from tests.doors import KeyNames
 
 Keys = tuple[tuple[str], ...]
 Named = list[tuple[int, int, Keys]]

@@ -9,9 +9,15 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
-from mtlmon.relations.multiplicity import without_common
-from mtlmon.relations.rowwise import united
-from tests.doors import Records, SpannedChanges, Spans, changes_of, records_of
+from tests.doors import (
+    Records,
+    SpannedChanges,
+    Spans,
+    changes_of,
+    records_of,
+    united,
+    without_common,
+)
 
 
 def test_records_that_were_cut_are_whole_again() -> None:
