@@ -1,7 +1,7 @@
 # cython: language_level=3
 """Read columns of lines with a JSON object each, as far as they are written in the usual way.
 
-What is unusual, as an escape in a text of a column or a number of many digits, is left to a reader
+What is unusual, as half a pair of surrogates or a number of many digits, is left to a reader
 that can read everything. So there are two answers only: what that reader would read, or none.
 """
 
@@ -81,11 +81,11 @@ cdef struct ObjectColumn:
     size_t length
     ValueKind kind
     # of each line: a number, the bits of a float, a Boolean, or where a text begins in the lower
-    # half and its length in the upper half
+    # half and its length in the upper half, with the highest bit if it has escapes
     int64_t *values
     uint8_t *nulls
     size_t null_count
-    size_t text_size
+    size_t text_size        # as they are written
 
 
 cdef struct Member:
@@ -164,7 +164,7 @@ cdef class ObjectColumns:
         return self.columns[column].null_count
 
     def text_size(self, size_t column):
-        """How many bytes the texts of a column have."""
+        """How many bytes the texts of a column have at most: as they are written."""
         return self.columns[column].text_size
 
     def write(self, size_t column, values, validity=None, texts=None):
@@ -208,8 +208,13 @@ cdef class ObjectColumns:
         cdef size_t k, length
         offsets[0] = 0
         for k in range(self.row_count):
-            length = <size_t> (<uint64_t> source.values[k] >> 32)
-            memcpy(texts + done, start + <uint32_t> source.values[k], length)
+            length = <size_t> (<uint64_t> source.values[k] >> 32 & INT32_MAX)
+            if source.values[k] < 0:
+                length = write_unescaped(
+                    start + <uint32_t> source.values[k], length, texts + done
+                )
+            else:
+                memcpy(texts + done, start + <uint32_t> source.values[k], length)
             done += length
             offsets[k + 1] = <int32_t> done
 
@@ -343,6 +348,7 @@ cdef class ObjectColumns:
         """Read a value of a column; returns the place behind it, or NULL."""
         cdef int64_t *value = &column.values[self.row_count]
         cdef const uint8_t *start
+        cdef bint has_escapes
         if place >= end:
             return NULL
         if place[0] == c"n":
@@ -354,14 +360,17 @@ cdef class ObjectColumns:
                 return NULL
             start = place + 1
             place = plain_end(start, end)
-            if place >= end or place[0] != c'"':
+            has_escapes = place < end and place[0] == c"\\"
+            place = behind_text(place, end)
+            if place == NULL:
                 return NULL
-            value[0] = (
-                <int64_t> (place - start) << 32
-                | (start - <const uint8_t *> self.text.buffer.buf)
+            value[0] = <int64_t> (
+                <uint64_t> has_escapes << 63
+                | <uint64_t> (place - 1 - start) << 32
+                | <uint64_t> (start - <const uint8_t *> self.text.buffer.buf)
             )
-            column.text_size += <size_t> (place - start)
-            return place + 1
+            column.text_size += <size_t> (place - 1 - start)
+            return place
         if column.kind == INTEGER_VALUES:
             return read_plain_integer(place, end, value)
         if column.kind == FLOAT_VALUES:
@@ -480,7 +489,7 @@ cdef const uint8_t *behind_number(const uint8_t *place, const uint8_t *end) noex
 
 
 cdef const uint8_t *behind_text(const uint8_t *place, const uint8_t *end) noexcept nogil:
-    """The place behind a text that is not wanted, from its first character on, or NULL."""
+    """The place behind a text, from any of its characters on; NULL if it is unusual."""
     cdef size_t k
     while True:
         place = plain_end(place, end)
@@ -488,10 +497,12 @@ cdef const uint8_t *behind_text(const uint8_t *place, const uint8_t *end) noexce
             return NULL
         if place[0] == c'"':
             return place + 1
-        if end - place < 6:
-            return NULL
         place += 1
+        if place >= end:
+            return NULL
         if place[0] == c"u":
+            if end - place < 5:
+                return NULL
             for k in range(1, 5):
                 if not (is_digit(place[k]) or c"a" <= place[k] | 0x20 <= c"f"):
                     return NULL
@@ -503,6 +514,57 @@ cdef const uint8_t *behind_text(const uint8_t *place, const uint8_t *end) noexce
             place += 1
         else:
             return NULL
+
+
+cdef size_t write_unescaped(const uint8_t *place, size_t length, uint8_t *target) noexcept nogil:
+    """Write a text for its escapes, which `behind_text` has seen; returns its length."""
+    cdef const uint8_t *end = place + length
+    cdef uint8_t *written = target
+    cdef uint32_t code
+    cdef size_t k
+    while place < end:
+        if place[0] != c"\\":
+            written[0] = place[0]
+            written += 1
+            place += 1
+            continue
+        if place[1] != c"u":
+            written[0] = unescaped(place[1])
+            written += 1
+            place += 2
+            continue
+        code = 0
+        for k in range(2, 6):
+            code = code << 4 | (place[k] & 15) + (0 if is_digit(place[k]) else 9)
+        place += 6
+        if code < 0x80:
+            written[0] = <uint8_t> code
+            written += 1
+        elif code < 0x800:
+            written[0] = <uint8_t> (0xC0 | code >> 6)
+            written[1] = <uint8_t> (0x80 | code & 63)
+            written += 2
+        else:
+            written[0] = <uint8_t> (0xE0 | code >> 12)
+            written[1] = <uint8_t> (0x80 | code >> 6 & 63)
+            written[2] = <uint8_t> (0x80 | code & 63)
+            written += 3
+    return <size_t> (written - target)
+
+
+cdef inline uint8_t unescaped(uint8_t letter) noexcept nogil:
+    """The character that a backslash and a letter stand for."""
+    if letter == c"b":
+        return 8
+    if letter == c"t":
+        return 9
+    if letter == c"n":
+        return 10
+    if letter == c"f":
+        return 12
+    if letter == c"r":
+        return 13
+    return letter
 
 
 cdef const uint8_t *behind_value(
