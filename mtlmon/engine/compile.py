@@ -68,8 +68,8 @@ def compile_formulas(formulas: Iterable[Formula]) -> Iterator[Program]:
     """
     known: dict[object, tuple[list[str], _Parts]] = {}
     for formula in formulas:
-        refuse_conditions(formula)
         form, names = form_of(formula)
+        refuse_conditions(names)
         if form not in known:
             known[form] = names, _compiled(formula)
         others, (rows, root, atoms, bounded, has_network) = known[form]

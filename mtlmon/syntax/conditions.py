@@ -44,13 +44,16 @@ def written_with_conditions(formula: Formula) -> str | None:
     return re.sub(f"{prefix}[0-9]+", lambda found: f"({by_place[found.group()]})", text)
 
 
-def refuse_conditions(formula: Formula) -> None:
+def refuse_conditions(names: Iterable[str]) -> None:
     """Refuse conditions where the values that they are about are not known.
 
+    Args:
+        names: the names of the atoms of a formula.
+
     Raises:
-        FormulaError: the formula has some.
+        FormulaError: some are conditions.
     """
-    if conditions := conditions_in(formula.atoms):
+    if conditions := conditions_in(names):
         raise FormulaError(
             f"the formula has the condition {conditions[0]}: conditions on values are for "
             "mtlmon.check, mtlmon.spark and mtlmon.testing, as a monitor is told what holds"
