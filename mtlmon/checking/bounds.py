@@ -371,6 +371,7 @@ def _kept(
         families = program.families
         family_of = {id(kernel): one for one in families for kernel in one.kernels}
         periods = {ticks.frame: ticks.period for ticks in program.instance_ticks}
+        periods |= {family.frame: family.lifetime.clock for family in families}
         calls = {one.frame: one for family in families for one in family.calls}
         if columns:
             restless += [_restless(one, columns, owners) for one in program.obstacles]

@@ -9,7 +9,7 @@ from mtlmon.errors import PolicyError
 from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.expression import Expression, Offset
 from mtlmon.policy.predicates.printer import column_text
-from mtlmon.policy.predicates.time_points import MEMORY
+from mtlmon.policy.predicates.time_points import MEMORY, ROWS
 from mtlmon.syntax.interval import MAXIMUM_BOUND
 from mtlmon.syntax.report import formula_error
 from mtlmon.syntax.traversal import operands_of_nested, postorder
@@ -44,6 +44,8 @@ class Lifetime(NamedTuple):
         silence: how long after its last row an instance ends; 0 for never.
         own_end: which of its own rows and ticks end an instance, by what streams of it have there;
             None if none do.
+        clock: where instances begin and end: `ROWS`, or a period if it is at ticks of the trace.
+            What is said of rows here is then about these.
     """
 
     keys: tuple[Expression, ...]
@@ -54,6 +56,7 @@ class Lifetime(NamedTuple):
     age: int = 0
     silence: int = 0
     own_end: Expression | None = None
+    clock: int = ROWS
 
     @property
     def expressions(self) -> list[Expression]:
@@ -209,7 +212,7 @@ class Call(NamedTuple):
     where: Expression | None = None
 
 
-def clock_of(
+def condition_and_calls(
     per: Per, on: Expression | None, streams: Mapping[str, Per]
 ) -> tuple[Expression | None, tuple[Call, ...]]:
     """Return where a stream with `per` has a value.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cached_property, partial
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -24,7 +24,7 @@ from mtlmon.policy.predicates.printer import column_text
 from mtlmon.policy.predicates.time_points import ROWS, Changes, Waiting, period_in_units
 from mtlmon.policy.types import guessed_streams
 from mtlmon.streams.change_ticks import TraceChanges
-from mtlmon.streams.declarations import Stream
+from mtlmon.streams.declarations import Declarations, Stream
 from mtlmon.streams.program import StreamProgram
 from mtlmon.streams.ticking import Ticks
 
@@ -646,11 +646,28 @@ class StreamAtoms:
     def _period(self, name: str) -> int:
         """Where values of a stream are shown: `ROWS`, or the period of its ticks.
 
-        Those of instances are shown at rows, which belong to one.
+        Those of instances are shown at rows, which belong to one, or at ticks that do.
         """
         if self._file.streams[name].per:
-            return ROWS
+            return self._declared.clock_of(name)
         return _period_of(self._file.streams[name], self._environment.unit)
+
+    @cached_property
+    def _declared(self) -> Declarations:
+        streams = streams_of(self._file, self._environment.unit)
+        return Declarations(streams, self._definitions, self._environment)
+
+    @property
+    def _definitions(self) -> dict[str, Predicate]:
+        """What atoms and lets stand for."""
+        file = self._file
+        found = {name: self._held(file.atoms[name].expression) for name in file.atoms}
+        for name in self.log_atoms:
+            found[name] = file.predicate(_column(_LOG_ATOM + name), name)
+        for name, formula in file.lets.items():
+            if not formula.is_first_order and future_operator(formula) is None:
+                found[name] = file.predicate(as_expression(formula, _atom), name)
+        return found
 
     def _with_known_types(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Give columns the types that they had before."""
@@ -744,17 +761,11 @@ class StreamAtoms:
                         value = with_held_columns(value, self._environment.time)
                 wanted[place] = file.predicate(value, None)
         streams = streams_of(file, self._environment.unit)
-        definitions = {name: self._held(file.atoms[name].expression) for name in file.atoms}
-        for name in self.log_atoms:
-            definitions[name] = file.predicate(_column(_LOG_ATOM + name), name)
-        for name, formula in file.lets.items():
-            if not formula.is_first_order and future_operator(formula) is None:
-                definitions[name] = file.predicate(as_expression(formula, _atom), name)
         return StreamProgram(
             wanted,
             streams,
             schema,
-            definitions,
+            self._definitions,
             self._environment,
             periods,
             partial(self._changes, partition),

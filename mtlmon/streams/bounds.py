@@ -150,7 +150,7 @@ class Load:
         living = self.living(family)
         if living is not None:
             # each row of a batch may begin one, and those that have ended are forgotten later
-            found.traces = living + max(MOST_ENDED, living) + LARGEST_BATCH
+            found.traces = living + max(MOST_ENDED, living) + self.births(family)
         else:
             found.traces = None
         return found
@@ -158,7 +158,9 @@ class Load:
     def living(self, family: Family) -> int | None:
         """Return how many instances are alive at most; None for no limit."""
         found = [
-            self.rows(length) for length in (family.lifetime.age, family.table.silence) if length
+            self._births_within(length, family)
+            for length in (family.lifetime.age, family.table.silence)
+            if length
         ]
         values = [_values_of(key, column.kind) for key, column in family.own_keys]
         domains = [value for value in values if value is not None]
@@ -166,6 +168,20 @@ class Load:
             found.append(self.traces * prod(domains))
         found.append(self._least("instances"))
         return min((one for one in found if one is not None), default=None)
+
+    def births(self, family: Family) -> int:
+        """Return how many instances the rows or ticks of a batch may begin."""
+        if family.lifetime.clock == ROWS:
+            return LARGEST_BATCH
+        # as many ticks as are computed at once, besides those of one time
+        return 2 * LARGEST_BATCH + (self.traces or 0)
+
+    def _births_within(self, length: int, family: Family) -> int | None:
+        """How many rows or ticks that begin instances are at most so far apart."""
+        clock = family.lifetime.clock
+        if clock == ROWS:
+            return self.rows(length)
+        return None if self.traces is None else self.traces * (length // clock + 1)
 
     def _least(self, subject: str) -> int | None:
         """The least number that is assumed of something; None for none."""
@@ -426,7 +442,7 @@ def instances_of(family: Family, load: Load, calls: InstanceCalls | None = None)
         calls: the time-points, if rows call instances there; None for their own rows.
     """
     living = load.living(family)
-    batch = LARGEST_BATCH
+    batch = load.births(family)
     for one in family.calls:
         of_row = len(one.calls)
         batch += _MOST_CALLS + 2 * (living or 0) if one.calls_all else LARGEST_BATCH * of_row
@@ -466,7 +482,7 @@ def kept_instances(
         return Kept(shown, words, None, None, "nothing limits the keys: add assume keys <= N")
     room = own.traces + own.traces // 2 + _LEAST_KEYS
     traces = load.traces + load.traces // 2 + 1
-    turns = 2 * (2 * LARGEST_BATCH + living + _LEAST_KEYS)
+    turns = 2 * (2 * load.births(family) + living + _LEAST_KEYS)
     total = room * (8 * len(family.own_keys) + _INSTANCE_BYTES) + turns * _TURN_BYTES
     total += 4 * (6 * living + 2 * _LEAST_KEYS + traces)
     points = batch + 2 * LARGEST_BATCH + living

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from mtlmon.errors import PolicyError
 from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.machine_code import NotPossible
+from mtlmon.policy.predicates.printer import column_text
 from mtlmon.policy.predicates.time_points import (
     BEGINNINGS,
     CHANGES,
@@ -28,7 +29,7 @@ from mtlmon.policy.templates import (
     OF_INSTANCES,
     Call,
     TemplateError,
-    clock_of,
+    condition_and_calls,
     error_of,
     joined,
     keys_of,
@@ -185,7 +186,7 @@ class Declarations:
             if name not in found:
                 self._require_readable(name)
                 parts = [(part, name.period) for part in self.parts(name.name)]
-                parts += [(part, ROWS) for part in self.parts_of_lifetime(name.name)]
+                parts += self.parts_of_lifetime(name.name)
                 ending = self._ending_of(name)
                 # where the instances have their place, these have theirs
                 found[name] = [
@@ -241,28 +242,32 @@ class Declarations:
         stream = self.streams[name]
         on = stream.on
         if on is not None and stream.per and stream.period == ROWS:
-            condition, _ = clock_of(stream.per, on.expression, self._per)
+            condition, _ = condition_and_calls(stream.per, on.expression, self._per)
             on = None if condition is None else on.with_expression(condition)
         return [stream.value] if on is None else [stream.value, on]
 
-    def parts_of_lifetime(self, name: str) -> list[Predicate]:
-        """What says when instances of a stream begin and end, and which ones rows call."""
+    def parts_of_lifetime(self, name: str) -> list[tuple[Predicate, int]]:
+        """What says when instances of a stream begin and end, and which ones rows call.
+
+        Each part comes with where it is evaluated.
+        """
         if name not in self.streams:
             return []
         stream = self.streams[name]
         if not stream.per:
             return []
-        found = self.lifetime(stream).expressions
+        lifetime = self.lifetime(stream)
+        found = lifetime.expressions
         for call in self.calls_of(name):
             found += [*call.keys, *([] if call.where is None else [call.where])]
-        return [stream.value.with_expression(one) for one in found]
+        return [(stream.value.with_expression(one), lifetime.clock) for one in found]
 
     def calls_of(self, name: str) -> tuple[Call, ...]:
         """The instances of a stream that rows call; () if these are only their own."""
         stream = self.streams[name]
         if not stream.per or stream.on is None or stream.period != ROWS:
             return ()
-        return clock_of(stream.per, stream.on.expression, self._per)[1]
+        return condition_and_calls(stream.per, stream.on.expression, self._per)[1]
 
     def frame(self, name: str) -> int:
         """The number of the time-points of a stream's instances; `ROWS` if it has none."""
@@ -284,7 +289,40 @@ class Declarations:
     def lifetime(self, stream: Stream) -> Lifetime:
         """What says when the instances of a stream begin and end."""
         with template_errors(stream.value):
-            return lifetime_of(stream.per, stream.start, stream.end, self._per)
+            found = lifetime_of(stream.per, stream.start, stream.end, self._per)
+        return found._replace(clock=self._clock(found, stream))
+
+    def _clock(self, lifetime: Lifetime, stream: Stream) -> int:
+        """Where the instances of a stream begin and end: at rows, or at ticks of the trace.
+
+        They are ticks if all that the clauses read has values there, and the stream has, too.
+        """
+        reads = [read for one in lifetime.expressions for read in self._time_points.reads(one)]
+        if stream.period == ROWS or not reads or any(read.period == ROWS for read in reads):
+            return ROWS
+        for read in reads:
+            if read.node.operator is ops.STREAM and self.streams[read.node.name].per:
+                name = column_text(read.node.name)
+                message = f"stream {name} has a value for each of its instances"
+                hint = f"at ticks, the clauses name one, as in {name}[...], or all, by over"
+                raise error_at(stream.value, read.node, message, hint)
+        period, _ = self._time_points.common_period(lifetime.expressions)
+        assert isinstance(period, int)
+        return period
+
+    def clock_of(self, name: str) -> int:
+        """Where the instances of a stream begin and end; see `Lifetime`."""
+        return self.lifetime(self.streams[name]).clock
+
+    def of_trace(self, points: int) -> int:
+        """The time-points of the trace that stand for some: the rows of instances are among them.
+
+        Instances may begin at ticks, which are what rows are for others.
+        """
+        if points >= ROWS:
+            return points
+        lifetime, period = self.lifetime_and_period(points)
+        return lifetime.clock if period == ROWS else ROWS
 
     def ending(self, frame: int) -> list[Name]:
         """The streams at the rows of instances whose values say where these end.
@@ -461,7 +499,10 @@ class Declarations:
                 is_past = is_past or self.extent(node, predicate).excludes_present
                 inner = self.argument_period(node, predicate, period)
                 # rows and ticks never coincide
-                is_past = is_past or self.is_of_rows(inner) != self.is_of_rows(period)
+                is_past = is_past or (
+                    self.is_of_rows(inner) != self.is_of_rows(period)
+                    and self.of_trace(inner) == ROWS
+                )
                 period = inner
             stack += [(operand, is_past, period) for operand in node.operands]
         return list(found)
@@ -482,7 +523,8 @@ class Declarations:
         known = self.streams if node.operator is ops.STREAM else self.definitions
         if node.name not in known:
             raise error_at(predicate, node, f"{node.name} is not defined")
-        name = Name(node.name, max(period, ROWS))  # an instance reads what is true of the trace
+        # an instance reads what is true of the trace
+        name = Name(node.name, self.of_trace(period))
         if node.operator is ops.STREAM:
             stream = self.streams[node.name]
             name = Name(node.name, self.frame(node.name) if stream.per else stream.period)
@@ -559,10 +601,13 @@ class Declarations:
         if own >= ROWS:
             return period
         lifetime, own_period = self.lifetime_and_period(own)
-        if period == ROWS:
-            called = [one for part in node.operands for one in postorder(part) if self._called(one)]
-            if not called:
-                return self.frame_of(lifetime, ROWS)
+        names = [read.node for one in node.operands for read in self._time_points.reads(one)]
+        if period == ROWS and names and lifetime.clock != ROWS:
+            message = f"instances of {origin.name} begin at ticks, so they have no rows"
+            hint = f"declare a stream at these ticks, stream NAME = {node} every ..., and read it"
+            raise error_at(origin, node, message, hint)
+        called = [one for part in node.operands for one in postorder(part) if self._called(one)]
+        if period == ROWS and called:
             name = called[0].name
             if called == [*node.operands]:
                 frame = self.frame(name)
@@ -574,8 +619,13 @@ class Declarations:
                 "look at that"
             )
             raise error_at(origin, node, message, hint)
+        is_of_trace = all(
+            one.operator is not ops.STREAM or not self.streams[one.name].per for one in names
+        )
+        is_at_clock = lifetime.clock != ROWS and lifetime.clock % max(period, 1) == 0
+        if period == ROWS or (is_at_clock and is_of_trace):
+            return self.frame_of(lifetime, ROWS)
         frame = self.frame_of(lifetime, period)
-        names = [read.node for one in node.operands for read in self._time_points.reads(one)]
         is_own = all(
             name.operator is ops.STREAM and self.frame(name.name) == frame for name in names
         )

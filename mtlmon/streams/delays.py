@@ -10,7 +10,7 @@ from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.environment import NOTHING
 from mtlmon.policy.predicates.expression import columns
 from mtlmon.policy.predicates.time_points import CHANGES, ROWS
-from mtlmon.streams.instances import LookUpTask, OverTask
+from mtlmon.streams.instances import FamilyTask, LookUpTask, NullTask, OverTask
 from mtlmon.streams.layer import ChoiceTask, KernelTask
 from mtlmon.streams.motion import Motions
 from mtlmon.streams.recursion import MachineTask
@@ -185,6 +185,8 @@ class Delays:
         if family.ticks_of_ends is not None:
             self.obstacles.append(Obstacle("instances end by their values at ticks"))
         lifetime = family.lifetime
+        if lifetime.clock != ROWS:
+            self.obstacles.append(Obstacle("instances begin at ticks"))
         for length in filter(None, (lifetime.age, lifetime.silence)):
             self.delays.add(length)
             # `> 10m` is one unit more, but rows between two ticks make the same difference
@@ -287,6 +289,9 @@ def delays_of(
                     found.obstacles.append(Obstacle(reason))
                 found.join(delays)
             elif max(period, argument) <= ROWS:
+                continue
+            elif isinstance(task, FamilyTask | NullTask):
+                # `end_instances` knows of them
                 continue
             elif not isinstance(task, KernelTask | MachineTask):
                 found.obstacles.append(Obstacle("instances of rows are read at ticks"))

@@ -113,7 +113,7 @@ class InstancePlacer:
             if lifetime.start is not None or lifetime.age or lifetime.own_end is not None:
                 # the next row would begin no instance, or one with another age
                 continue
-            if self._declared.counts_from_beginning(lifetime):
+            if self._declared.counts_from_beginning(lifetime) or lifetime.clock != ROWS:
                 continue
             if family.calls:
                 # rows of others have values in it
@@ -189,8 +189,8 @@ class InstancePlacer:
 
         def key_column(expression: Expression) -> KeyColumn:
             nonlocal layer
-            placed = self._placer.place(expression, origin, ROWS)
-            column, lowest = self._columns.column(placed, origin, ROWS)
+            placed = self._placer.place(expression, origin, lifetime.clock)
+            column, lowest = self._columns.column(placed, origin, lifetime.clock)
             layer = max(layer, lowest)
             return KeyColumn(column, self._columns.kind(placed.expression, origin))
 
@@ -226,7 +226,7 @@ class InstancePlacer:
                 ending, order = task, members
             else:
                 period = self._declared.period_of(points)
-                family.ticks_of_ends = TicksOfEnds(points, frame, period, task)
+                family.ticks_of_ends = TicksOfEnds(points, frame, period, task, lifetime.clock)
         for name, port in zip(order, ending.outputs if ending else (), strict=False):
             part = self._declared.parts(name.name)[0]
             self._placer.known[name] = Placed(read(port.name, part.expression), layer + 1)
@@ -262,10 +262,11 @@ class InstancePlacer:
             return self._columns.column(placed, origin, frame)
         column, layer = self._columns.column(placed, origin, frame)
         key = read(column, placed.expression)
-        if (ROWS, key) not in self._columns.known:
-            self._columns.layer(layer).tasks.append(RowsTask(column, frame))
-            self._columns.known[ROWS, key] = column, layer + 1
-        return self._columns.known[ROWS, key]
+        trace = self._declared.of_trace(frame)
+        if (trace, key) not in self._columns.known:
+            self._columns.layer(layer).tasks.append(RowsTask(column, frame, trace))
+            self._columns.known[trace, key] = column, layer + 1
+        return self._columns.known[trace, key]
 
     def instance(
         self, node: Expression, operands: list[Placed], origin: Predicate, period: int
@@ -288,9 +289,10 @@ class InstancePlacer:
         return Placed(read(column, node), max(layer, self.first_layer(period)))
 
     def _reading_points(self, period: int) -> int:
-        """Where instances are read: at rows of the trace, at ticks, or in instances."""
-        is_of_rows = self._declared.is_of_rows(period) and not self._declared.calls(period)
-        return ROWS if is_of_rows else period
+        """Where instances are read: in instances, or at rows or ticks of the trace."""
+        if self._declared.calls(period) or not self._declared.is_of_rows(period):
+            return period
+        return self._declared.of_trace(period)
 
     def _looked_up(
         self, name: Name, keys: list[KeyColumn], layer: int, origin: Predicate, period: int
@@ -338,7 +340,7 @@ class InstancePlacer:
         if self._declared.is_of_rows(name.period):
             return self.at_rows(self._placer.known[name], origin, name.period)[0]
         family, layer = self.family(name.period)
-        return self._looked_up(name, family.keys, layer, origin, ROWS)[0]
+        return self._looked_up(name, family.keys, layer, origin, family.lifetime.clock)[0]
 
     def own_rows(self, name: Name, origin: Predicate, frame: int) -> Placed:
         """Place values as of now at the rows of the instances themselves."""
@@ -463,7 +465,8 @@ class InstancePlacer:
         self, family: Family, node: Expression, origin: Predicate, points: int
     ) -> None:
         """Require that a rank is read at rows, or at ticks of the instances themselves."""
-        if points > ROWS or (points < ROWS and self.family(points)[0] is not family):
+        is_own = points < ROWS and self.family(points)[0] is family
+        if not is_own and (points != ROWS or family.lifetime.clock != ROWS):
             message = f"a rank is of an instance of {node.over.stream}, and there is none here"
             hint = (
                 "read it at rows, or in a stream with every and the same per, from and until, and "
@@ -488,6 +491,7 @@ class InstancePlacer:
     ) -> tuple[str, int]:
         """Place the argument of OVER for an instance that has had no tick; its column and layer."""
         argument = node.operands[0]
+        clock = self._declared.lifetime_and_period(frame)[0].clock
         built: dict[int, Expression] = {}
         for one in postorder(argument):
             operands = tuple(built[id(operand)] for operand in one.operands)
@@ -496,14 +500,14 @@ class InstancePlacer:
                 value = self._placer.known[self._declared.name(one, frame, origin)].expression
                 found = column_type(cell_kind(self._columns.kind(value, origin)))
                 column = self._columns.new_column(found)
-                self._columns.layer(0).tasks.append(NullTask(column, found))
+                self._columns.layer(0).tasks.append(NullTask(column, found, clock))
                 built[id(one)] = read(column, one)
         always = Expression(ops.CONSTANT, (), True, node.span)
         placed = Placed(built[id(argument)], 1)
         if kind.name == "float":
             # what is written as an integer becomes a float, too
             placed = Placed(chosen_value(always, placed.expression, Decimal("0.0")), 1)
-        return self._columns.column(placed, origin, ROWS)
+        return self._columns.column(placed, origin, clock)
 
     def _held_argument(self, node: Expression, origin: Predicate, frame: int) -> Expression:
         """The argument of OVER, with the held values of streams, but windows as of now."""

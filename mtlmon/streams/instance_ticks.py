@@ -158,16 +158,24 @@ class InstanceTicks:
             return LATEST
         return min(LATEST, done + max(1, count // living) * self.period + 1)
 
-    def tick_counts(self, time_stamps: NDArray[np.int64], start: int) -> NDArray[np.int64] | int:
+    def tick_counts(
+        self, time_stamps: NDArray[np.int64], start: int, of_traces: NDArray[np.int64]
+    ) -> NDArray[np.int64] | int:
         """Return how many ticks there are before each of the next rows at most.
 
         Those that are due are not counted, as there are no more than the rows that make them so.
+
+        Args:
+            time_stamps: the times of the rows.
+            start: all ticks below this time are done.
+            of_traces: how many ticks of traces there are before each row at most.
         """
         if self._due is not None:
             return 0
         counts = np.maximum(0, -(-time_stamps // self.period) - -(-start // self.period))
-        # each row may begin an instance
-        instances = self.family.table.count + np.arange(len(time_stamps))
+        # each row, or tick of a trace, may begin an instance
+        begun = np.arange(len(time_stamps)) if self.family.lifetime.clock == ROWS else of_traces
+        instances = self.family.table.count + np.minimum(begun, 2**30)
         most: NDArray[np.int64] = np.minimum(counts, 2**30) * instances
         return most
 

@@ -12,7 +12,7 @@ cdef enum:
 
 # Row r of a batch is at the moment 4r + 1. Instances begin before it, at 4r, and end behind it, at
 # 4r + 2. What is between two rows, as ticks and the ends that time brings, is before the next one,
-# at 4r - 1, in the order of time.
+# at 4r - 1, in the order of time. So are instances that begin and end at ticks.
 
 
 cdef struct Turn:
@@ -21,6 +21,14 @@ cdef struct Turn:
     int64_t time                # of what time brings; below all times for the others
     uint32_t number
     bint is_birth
+
+
+cdef struct Leaving:
+    # Instances that end behind a tick. They have a turn when those of all traces at its time have
+    # begun, as turns are in the order of time.
+    uint32_t *numbers
+    size_t count, room
+    int64_t moment, time
 
 
 cdef inline bint has_come(const Turn *turn, int64_t moment, int64_t time) noexcept nogil:
@@ -85,6 +93,7 @@ cdef class Instances:
     cdef bint keeps_births
     cdef int64_t *births        # the times of first rows, by number; NULL if they do not matter
     cdef uint32_t oldest, marked_oldest     # no instance below it has its age to come
+    cdef Leaving leaving        # those that end behind the present tick
     cdef UseOrder uses          # the living in the order of their last rows, if that matters
 
     def __cinit__(self, text_columns, int64_t age=0, int64_t silence=0, bint has_births=False):
@@ -110,6 +119,7 @@ cdef class Instances:
         free(self.places)
         free(self.turns)
         free(self.births)
+        free(self.leaving.numbers)
         free_uses(&self.uses)
 
     def forget_silent(self, int64_t length):
@@ -270,6 +280,29 @@ cdef class Instances:
             use(&self.uses, number, 0, LEFT)
         return 0
 
+    cdef int end_behind(self, int64_t moment, int64_t time, uint32_t number) except -1 nogil:
+        """End an instance behind a tick; see `Leaving`."""
+        cdef Leaving *leaving = &self.leaving
+        if leaving.count == leaving.room:
+            leaving.room = max(<size_t> LEAST_PLACES, 2 * leaving.room)
+            resized(<void **> &leaving.numbers, leaving.room, sizeof(uint32_t))
+        leaving.numbers[leaving.count] = number
+        leaving.count += 1
+        leaving.moment = moment
+        leaving.time = time
+        return 0
+
+    cdef int let_leave(self, int64_t now) except -1 nogil:
+        """End the instances that do so behind a tick before a time."""
+        cdef Leaving *leaving = &self.leaving
+        cdef size_t k
+        if leaving.count == 0 or leaving.time >= now:
+            return 0
+        for k in range(leaving.count):
+            self.end(leaving.moment, leaving.time + 1, leaving.numbers[k])
+        leaving.count = 0
+        return 0
+
     cdef int expire(self, int64_t moment, int64_t now) except -1 nogil:
         """End the instances whose time has come, in the order of these times."""
         cdef int64_t by_age, by_silence
@@ -343,7 +376,8 @@ cdef class Instances:
         return found
 
     cdef inline uint32_t start(
-        self, size_t row, int64_t now, uint32_t trace, const KeyColumns *keys
+        self, size_t row, int64_t now, uint32_t trace, const KeyColumns *keys, int64_t moment,
+        int64_t time
     ) except? 0 nogil:
         cdef uint32_t number = self.count
         cdef uint32_t k
@@ -354,7 +388,7 @@ cdef class Instances:
             self.resize_numbers(max(<uint32_t> LEAST_PLACES, number + number // 2))
         if 3 * <size_t> (self.living + 1) > 2 * self.mask:
             self.resize_places(2 * (self.mask + 1))
-        self.note(4 * <int64_t> row, INT64_MIN, number, True)
+        self.note(moment, time, number, True)
         if self.keeps_births:
             self.births[number] = now
         self.traces[number] = trace
@@ -371,7 +405,7 @@ cdef class Instances:
     def run(
         self, Batch batch not None, keys, key_masks, starts, ends, end_keys, end_masks, numbers,
         int64_t limit=0, EndingTicks ticks=None, Machine machine=None, inputs=(), input_masks=(),
-        results=(), validities=()
+        results=(), validities=(), Batch rows=None, places=None
     ):
         """Find the instances that rows belong to, and begin and end instances.
 
@@ -388,6 +422,9 @@ cdef class Instances:
         machine: computes values of instances at their rows, of which the last is true where an
             instance ends; None if no values of their own end instances. It has one kind of rows.
         inputs, input_masks, results, validities: as for `Machine.run`.
+        rows: where instances begin and end at ticks, which are then in the batch, the rows; None
+            elsewhere. There is no machine then.
+        places: how many rows come before each tick, an array of type int64.
 
         Returns the number of rows that are done: if it is below that of all rows, an operation of
         a machine overflows in the next row, or, as `ticks` says, at a tick.
@@ -404,6 +441,18 @@ cdef class Instances:
         cdef const uint8_t *start_bytes = NULL
         cdef const uint8_t *end_bytes = NULL
         cdef KeyColumns *end_columns = NULL
+        cdef Memory place_memory
+        cdef const int64_t *before = NULL
+        cdef int64_t last = 4 * <int64_t> (count if rows is None else rows.count) - 1
+        if rows is not None:
+            if machine is not None:
+                raise ValueError("instances with rows do not begin at ticks")
+            place_memory = contiguous(places, sizeof(int64_t), count)
+            before = <const int64_t *> place_memory.buffer.buf
+            for k in range(count):
+                if not (before[k - 1] if k else 0) <= before[k] <= <int64_t> rows.count:
+                    raise ValueError("ticks come before rows of the batch, in order")
+            self.leaving.count = 0
         if starts is not None:
             start_memory = contiguous(starts, 1, count)
             start_bytes = <const uint8_t *> start_memory.buffer.buf
@@ -426,12 +475,12 @@ cdef class Instances:
             with nogil:
                 done = self.run_rows(
                     batch, &own.keys, start_bytes, end_bytes, end_columns, found, machine, columns,
-                    ticks
+                    ticks, rows, before
                 )
-                if done == count:
+                if done == count and (ticks is None or not ticks.has_failed):
                     if ticks is not None:
-                        self.pass_ticks(ticks, 4 * <int64_t> count - 1, limit, 0)
-                    self.expire(4 * <int64_t> count - 1, limit - 1)
+                        self.pass_ticks(ticks, last, limit, 0)
+                    self.expire(last, limit - 1)
         finally:
             free(columns)
         return done
@@ -450,11 +499,13 @@ cdef class Instances:
     cdef size_t run_rows(
         self, Batch batch, const KeyColumns *keys, const uint8_t *starts, const uint8_t *ends,
         const KeyColumns *end_keys, uint32_t *numbers, Machine machine, void **columns,
-        EndingTicks ticks
+        EndingTicks ticks, Batch rows, const int64_t *places
     ) except? 0 nogil:
         cdef size_t row, later
         cdef uint32_t trace, number
-        cdef int64_t now, moment
+        cdef int64_t now, moment, place
+        cdef size_t passed = 0
+        cdef bint is_at_ticks = rows is not None
         cdef void **outputs = NULL
         cdef size_t last = 0
         if columns != NULL:
@@ -466,13 +517,18 @@ cdef class Instances:
                 prefetch(&self.places[self.wanted_place(batch.trace(later), keys.cells, later)])
             trace = batch.trace(row)
             now = batch.time_stamps[row]
-            if ticks is not None:
-                if self.pass_ticks(
-                    ticks, 4 * <int64_t> row - 1, now, batch.count - row
-                ) == OVERFLOWS:
-                    return row
-            if self.age or self.silence:
-                self.expire(4 * <int64_t> row - 1, now)
+            place = <int64_t> row
+            if is_at_ticks:
+                place = places[row]
+                while <int64_t> passed < place:
+                    if self.pass_time(
+                        ticks, 4 * <int64_t> passed - 1, rows.time_stamps[passed],
+                        batch.count - row
+                    ) == OVERFLOWS:
+                        return row
+                    passed += 1
+            if self.pass_time(ticks, 4 * place - 1, now, batch.count - row) == OVERFLOWS:
+                return row
             number = NO_INSTANCE
             if has_key(keys, self.width, row):
                 number = self.found(trace, keys, row)
@@ -480,7 +536,10 @@ cdef class Instances:
                     if self.silence:
                         use(&self.uses, number, now, USED)
                 elif starts == NULL or starts[row]:
-                    number = self.start(row, now, trace, keys)
+                    if is_at_ticks:
+                        number = self.start(row, now, trace, keys, 4 * place - 1, now)
+                    else:
+                        number = self.start(row, now, trace, keys, 4 * place, INT64_MIN)
                     if ticks is not None and ticks.is_from_beginning:
                         ticks.push(number, now)
             numbers[row] = number
@@ -495,14 +554,41 @@ cdef class Instances:
                     self.end(moment, INT64_MIN, number)
             if ends == NULL or not ends[row]:
                 continue
-            if end_keys == NULL:
+            if is_at_ticks:
+                number = self.heads[trace]
+                if end_keys != NULL:
+                    number = NO_INSTANCE
+                    if has_key(end_keys, self.width, row):
+                        number = self.found(trace, end_keys, row)
+                while number != NO_INSTANCE:
+                    self.end_behind(4 * place - 1, now, number)
+                    number = self.following[number] if end_keys == NULL else NO_INSTANCE
+            elif end_keys == NULL:
                 while self.heads[trace] != NO_INSTANCE:
                     self.end(moment, INT64_MIN, self.heads[trace])
             elif has_key(end_keys, self.width, row):
                 number = self.found(trace, end_keys, row)
                 if number != NO_INSTANCE:
                     self.end(moment, INT64_MIN, number)
+        if is_at_ticks:
+            for row in range(passed, rows.count):
+                if self.pass_time(
+                    ticks, 4 * <int64_t> row - 1, rows.time_stamps[row], 0
+                ) == OVERFLOWS:
+                    return batch.count
+            self.let_leave(INT64_MAX)
         return batch.count
+
+    cdef inline int pass_time(
+        self, EndingTicks ticks, int64_t moment, int64_t now, size_t rows
+    ) except -1 nogil:
+        """End what ends before a row or tick at some time; see `pass_ticks`."""
+        self.let_leave(now)
+        if ticks is not None and self.pass_ticks(ticks, moment, now, rows) == OVERFLOWS:
+            return OVERFLOWS
+        if self.age or self.silence:
+            self.expire(moment, now)
+        return FOUND
 
     cdef inline void redo(self, const Turn *turn) noexcept nogil:
         if turn.is_birth:
@@ -935,6 +1021,7 @@ cdef class Instances:
             + self.turn_room * sizeof(Turn)
             + (self.room * sizeof(int64_t) if self.keeps_births else 0)
             + (use_bytes(&self.uses, self.room) if self.silence else 0)
+            + self.leaving.room * sizeof(uint32_t)
         )
 
 

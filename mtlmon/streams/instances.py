@@ -63,6 +63,10 @@ if TYPE_CHECKING:
         "histogram_quantile",
     ]
 
+    class _Between(TypedDict, total=False):
+        rows: native.Batch
+        places: NDArray[np.int64]
+
     class _Wanted(TypedDict, total=False):
         groups: Numbers
         wanted_groups: Numbers | None
@@ -187,6 +191,8 @@ class Family:
     ) -> MachineResults | None:
         """Begin and end instances at the rows of a batch, and find those that rows belong to.
 
+        In place of rows, these may be ticks of traces; see `Lifetime`.
+
         Args:
             columns: the columns of the rows.
             points: the time-points; gets the rows of the instances.
@@ -196,7 +202,8 @@ class Family:
             RowError: an integer overflows in what ends instances.
             LayerError: one does so at a tick.
         """
-        rows = points.batch(ROWS)
+        clock = self.lifetime.clock
+        rows = points.batch(clock)
         cells, masks = self.cells_of(self.keys, columns)
         starts = None if self._start is None else where_true(columns[self._start])
         ends: Mask | None = None
@@ -210,10 +217,13 @@ class Family:
             if self._ends.keys is not None:
                 end_cells, end_masks = self.cells_of(self._ends.keys, columns)
         self.numbers = np.empty(rows.count, np.uint32)
-        found = None if ending is None else ending.opened({ROWS: columns}, rows.count)
+        found = None if ending is None else ending.opened({clock: columns}, rows.count)
         ticks = self.ticks_of_ends
         if ticks is not None:
             ticks.begin(columns, points)
+        between: _Between = {}
+        if clock != ROWS:
+            between = {"rows": points.batch(ROWS), "places": points.ticks_of(clock).places}
         done = self.table.run(
             rows,
             cells,
@@ -226,13 +236,14 @@ class Family:
             points.span.limit,
             None if ticks is None else ticks.native,
             *(() if found is None else found),
+            **between,
         )
         if ticks is not None:
             ticks.end(self.table, points)
         if ending is not None and done < rows.count:
             raise RowError(ending.overflow(), rows=(done,))
         is_own = self.numbers != FORGOTTEN
-        points.add_family(self.frame, self.numbers, None if is_own.all() else is_own)
+        points.add_family(self.frame, self.numbers, None if is_own.all() else is_own, clock)
         return found
 
     def cells_of(
@@ -357,9 +368,8 @@ class Family:
 class FamilyTask:
     """Begins and ends instances, and finds the rows that belong to them."""
 
-    period = argument_period = ROWS
-
     def __init__(self, family: Family, ending: MachineTask | None) -> None:
+        self.period = self.argument_period = family.lifetime.clock
         ends = [] if ending is None else [ending]
         if family.ticks_of_ends is not None:
             ends.append(family.ticks_of_ends.task)
@@ -370,7 +380,7 @@ class FamilyTask:
 
     def run(self, columns: Columns, points: Points) -> None:
         """Do so at the rows of a batch."""
-        found = self._family.run(columns[ROWS], points, self._ending)
+        found = self._family.run(columns[self.period], points, self._ending)
         if self._ending is not None and found is not None:
             rows = points.own_rows(self._family.frame)
             self._ending.put(columns, found, rows)
@@ -382,38 +392,40 @@ class RowsTask:
     Args:
         name: the name of the column.
         frame: the number of the family.
+        clock: `ROWS`, or the period of the ticks at which instances begin.
     """
 
-    period = argument_period = ROWS
-
-    def __init__(self, name: str, frame: int) -> None:
+    def __init__(self, name: str, frame: int, clock: int) -> None:
+        self.period = self.argument_period = clock
         self.kernels: list[Kernel] = []
         self._name = name
         self._frame = frame
 
     def run(self, columns: Columns, points: Points) -> None:
         """Add the column; it is null for rows without an instance."""
-        columns[ROWS][self._name] = points.as_rows(columns[self._frame][self._name], self._frame)
+        own = columns[self._frame][self._name]
+        columns[self.period][self._name] = points.as_rows(own, self._frame)
 
 
 class NullTask:
-    """A column of rows that is null everywhere.
+    """A column of rows, or of ticks at which instances begin, that is null everywhere.
 
     Args:
         name: its name.
         kind: its type.
+        clock: `ROWS`, or the period of the ticks.
     """
 
-    period = argument_period = ROWS
-
-    def __init__(self, name: str, kind: pa.DataType) -> None:
+    def __init__(self, name: str, kind: pa.DataType, clock: int) -> None:
+        self.period = self.argument_period = clock
         self.kernels: list[Kernel] = []
         self._name = name
         self._kind = kind
 
     def run(self, columns: Columns, points: Points) -> None:
         """Add the column."""
-        columns[ROWS][self._name] = pa.nulls(points.row_count, self._kind)
+        count = points.batch(self.period).count
+        columns[self.period][self._name] = pa.nulls(count, self._kind)
 
 
 class LookUpTask:
@@ -623,8 +635,9 @@ class OverTask:
             results, validity, done = self._at_rows(points, cells, mask, wanted)
         else:
             first = None
-            if self._first is not None and points.row_count:
-                (cell,), is_known = self._cells(columns[ROWS][self._first].slice(0, 1))
+            clock = self.family.lifetime.clock
+            if self._first is not None and points.batch(clock).count:
+                (cell,), is_known = self._cells(columns[clock][self._first].slice(0, 1))
                 first = int(cell) if is_known is None or is_known[0] else None
             results, validity, done = self._among_ticks(points, cells, mask, first, wanted)
         if done < points.batch(self.period).count:

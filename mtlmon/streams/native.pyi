@@ -271,6 +271,8 @@ class Instances:
         input_masks: Sequence[_Array | None] = (),
         results: Sequence[_Array] = (),
         validities: Sequence[_Array] = (),
+        rows: Batch | None = None,
+        places: _Array | None = None,
     ) -> int: ...
     def find(
         self,

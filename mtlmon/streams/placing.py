@@ -106,6 +106,12 @@ class Placer:
         """Place what a name stands for at some time-points where it has values."""
         name = self._declared.name(node, period, origin)
         placed = self.known[name]
+        trace = self._declared.of_trace(period)
+        if name.period > ROWS and period < ROWS < trace:
+            # ticks at which instances begin
+            found = self._named(node, origin, trace)
+            column, layer = self._columns.column(found, origin, trace)
+            return Placed(read(column, node), max(layer + 1, self.instances.first_layer(period)))
         if name.period == period:
             return Placed(standing_for(placed.expression, node), placed.layer)
         if name.period < ROWS and self._declared.calls(period):

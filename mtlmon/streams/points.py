@@ -142,6 +142,7 @@ class Points:
         self._of_period: dict[int, Integers] = {}
         self._batches: dict[int, native.Batch] = {}
         self._is_own: dict[int, NDArray[np.bool_] | None] = {}
+        self._clocks: dict[int, int] = {}
         self._meetings: dict[tuple[int, int], Meeting] = {}
         # of rows and ticks, in that order; most programs do not need them
         self._common_places: tuple[Integers, Integers] | None = None
@@ -289,15 +290,19 @@ class Points:
         times: Integers = self.batch(period).times
         return times
 
-    def add_family(self, frame: int, numbers: Numbers, is_own: NDArray[np.bool_] | None) -> None:
+    def add_family(
+        self, frame: int, numbers: Numbers, is_own: NDArray[np.bool_] | None, clock: int = ROWS
+    ) -> None:
         """Add the rows that belong to instances of a family.
 
         Args:
             frame: the number of the family, which is negative.
             numbers: the number of each row's instance.
             is_own: which rows belong to an instance; None for all.
+            clock: `ROWS`, or the period of the ticks at which instances begin, in place of rows.
         """
-        times = self._time_stamps
+        times = self.times(clock)
+        self._clocks[frame] = clock
         if is_own is not None:
             times, numbers = times[is_own], numbers[is_own]
         self._is_own[frame] = is_own
@@ -368,7 +373,8 @@ class Points:
     def own_rows(self, frame: int) -> Integers:
         """Return the indices of the rows that belong to instances of a family."""
         is_own = self._is_own[frame]
-        return np.arange(self.row_count) if is_own is None else np.flatnonzero(is_own)
+        count = self.batch(self._clocks[frame]).count
+        return np.arange(count) if is_own is None else np.flatnonzero(is_own)
 
     def comes_first(self, argument: int, result: int) -> bool:
         """Whether of time-points of one time, all of an argument come before those of results."""
@@ -378,13 +384,13 @@ class Points:
             *self._readings,
             *self._calls,
         }
-        return argument in self._is_own and is_of_ticks
+        return self._clocks.get(argument) == ROWS and is_of_ticks
 
     def copy_rows(
         self, columns: dict[int, dict[str, pa.Array]], frame: int, names: Iterable[str]
     ) -> None:
         """Copy columns of rows, as far as they belong to a family, if these are missing."""
-        rows, own = columns[ROWS], columns[frame]
+        rows, own = columns[self._clocks.get(frame, ROWS)], columns[frame]
         missing = [name for name in names if name not in own and name in rows]
         if frame in self._calls:
             places = pa.array(self._of_instances[frame][0].places)
@@ -428,7 +434,7 @@ class Points:
             return frame, error
         found = RowError(error.reason, rows=rows, atom=error.atom)
         found.__cause__ = error.__cause__
-        return ROWS, found
+        return self._clocks.get(frame, ROWS), found
 
     def meeting(self, argument: int, result: int) -> Meeting | None:
         """Return the time-points of an argument and of results; None if they are the same."""
@@ -444,7 +450,10 @@ class Points:
         return self._meetings[argument, result]
 
     def _meet_in_instances(self, argument: int, result: int) -> Meeting:
-        """The ticks of instances and their rows: one is the argument, and the other the results."""
+        """The ticks of instances and their rows: one is the argument, and the other the results.
+
+        Where instances begin at ticks, these may be the same time-points as their own ticks.
+        """
         batches = self.batch(argument), self.batch(result)
         keys = np.concatenate([self._order_of(argument), self._order_of(result)])
         times = np.concatenate([batch.times for batch in batches])
@@ -452,6 +461,17 @@ class Points:
         order = np.lexsort((times, keys))
         places = order.argsort()
         count = batches[0].count
+        if self._clocks.get(argument, ROWS) != ROWS:
+            order = np.lexsort((numbers, times, keys))
+            same = (np.diff(times[order]) == 0) & (np.diff(numbers[order].astype(np.int64)) == 0)
+            is_first = np.append(np.ones(min(len(order), 1), np.bool_), ~same)
+            places = np.empty(len(order), np.int64)
+            places[order] = np.cumsum(is_first) - 1
+            order = order[is_first]
+            is_result = np.zeros(len(order), np.uint8)
+            is_result[places[count:]] = 1
+            batch = native.Batch(times[order], numbers[order], len(order), self._clock)
+            return Meeting(batch, places[:count], places[count:], is_result)
         is_result = (order >= count).astype(np.uint8)
         batch = native.Batch(times[order], numbers[order], len(order), self._clock)
         return Meeting(batch, places[:count], places[count:], is_result)
@@ -559,9 +579,10 @@ class Points:
             return 2 * self._of_instances[period][0].places + (period in self._calls)
         if period > ROWS:
             return 2 * self.ticks_of(period).places
-        rows = np.arange(self.row_count)
-        is_own = self._is_own.get(period)
-        return 2 * (rows if is_own is None else rows[is_own]) + 1
+        if period < ROWS:
+            rows, clock = self.own_rows(period), self._clocks[period]
+            return 2 * rows + 1 if clock == ROWS else 2 * self.ticks_of(clock).places[rows]
+        return 2 * np.arange(self.row_count) + 1
 
     @staticmethod
     def _numbers_of(batch: native.Batch) -> Numbers:

@@ -461,13 +461,14 @@ class StreamProgram:
                 counts += calls.counts(numbers, len(time_stamps), known)
         if not self.has_ticks:
             return counts
-        counts = counts + self._ticking.tick_counts(time_stamps, numbers)
+        of_traces = self._ticking.tick_counts(time_stamps, numbers)
+        counts = counts + of_traces
         if self._instance_ticks:
             start = max(self._ticking.done, self._clock)
             if not self._ticking.trace_count:
                 start = int(time_stamps[0])
             for ticks in self._instance_ticks:
-                counts = counts + ticks.tick_counts(time_stamps, start)
+                counts = counts + ticks.tick_counts(time_stamps, start, of_traces)
         return counts
 
     @property

@@ -61,8 +61,8 @@ class RecursionPlacer:
     def place(self, group: list[Name], needs: Mapping[Name, list[Need[Name]]]) -> None:
         """Place streams that read their own earlier values."""
         for name in group:
-            for part in self._declared.parts_of_lifetime(name.name):
-                if any(need.name in group for need in self._declared.names(part, ROWS)):
+            for part, points in self._declared.parts_of_lifetime(name.name):
+                if any(need.name in group for need in self._declared.names(part, points)):
                     message = f"stream {name.name} needs its own values to know its instances"
                     hint = "per, from and until are about columns, atoms and other streams"
                     raise error_at(part, part.expression, message, hint)
@@ -128,7 +128,7 @@ class RecursionPlacer:
         per = self._declared.stream_of(frame).per
         rows = self._declared.frame_of(self._declared.lifetime_and_period(frame)[0], ROWS)
         # nothing but streams of the instance has values at its ticks
-        outside: dict[int, int | None] = {frame: None, rows: ROWS}
+        outside: dict[int, int | None] = {frame: None, rows: self._declared.of_trace(rows)}
         for name in [*order, None]:
             parts = [end] if name is None else self._declared.parts(name.name)
             replaced = []
@@ -227,6 +227,14 @@ class RecursionPlacer:
             inner = points
             if node.operator in MEMORY:
                 inner = self._declared.argument_period(node, part, points)
+            if (
+                node.operator is ops.LAST
+                and inner != points
+                and (outside.get(inner) or ROWS) > ROWS
+            ):
+                message = f"{node} in what ends an instance may be of the same tick"
+                hint = f"write {node.operands[0]}.hold(), or .hold(1) for the value before"
+                raise error_at(part, node, message, hint)
             if node.operator in NAMED and (name := self._declared.name(node, points, part)) in own:
                 replaced[id(node), points] = read(own[name], node)
             elif node.operator is ops.OVER:

@@ -35,14 +35,16 @@ class TicksOfEnds:
         rows: that of the rows of the instances.
         period: the period of the ticks, as for `InstanceTicks`.
         task: the machine.
+        clock: where instances begin; see `Lifetime`.
 
     Attributes:
         task: as given.
         native: the ticks.
     """
 
-    def __init__(self, frame: int, rows: int, period: int, task: MachineTask) -> None:
+    def __init__(self, frame: int, rows: int, period: int, task: MachineTask, clock: int) -> None:
         self.task = task
+        self._clock = clock
         self._frame = frame
         kinds = task.periods
         self.native = native.EndingTicks(
@@ -54,9 +56,9 @@ class TicksOfEnds:
         )
 
     def begin(self, columns: dict[str, pa.Array], points: Points) -> None:
-        """Begin with the rows of a batch, and the ticks between them."""
-        count = points.row_count
-        found = self.task.opened({ROWS: columns}, count)
+        """Begin with the rows of a batch, or the ticks of a trace, and the ticks between them."""
+        count = points.batch(self._clock).count
+        found = self.task.opened({self._clock: columns}, count)
         span = points.span
         left = sorted(span.left_out)
         self.native.begin(
@@ -82,7 +84,8 @@ class TicksOfEnds:
         own = self.native
         own.end()
         if own.failed_row is not None:
-            raise RowError(self.task.overflow(), rows=(own.failed_row,))
+            error = RowError(self.task.overflow(), rows=(own.failed_row,))
+            raise error if self._clock == ROWS else LayerError(self._clock, error, has_memory=True)
         if not own.has_failed:
             return
         times, numbers = np.array([own.failed_time]), np.array([own.failed_number], np.uint32)

@@ -29,6 +29,7 @@ stream often = max[0,12](asked) every 4
 stream step  = step.last(or: 0) + sum[0,4](amount, or: 0) - count[1,9](ask) every 5
 stream of_host = count[0,9](ask) per host as h every 5
 stream pace = count[0,9](ask) per host as h every 3 from its beginning until pace = 0
+stream born = born.last(or: 0) + max[0,8](asked) per often as n every 2 until age() > 9 or born > 7
 atom plain = amount > 5
 """
 AT_TICKS = (
@@ -44,6 +45,8 @@ AT_TICKS = (
     "often.hold(1, or: 0) < often.hold(or: 0)",
     "any(of_host > 1 over of_host)",
     "any(pace > 1 over pace)",
+    "any(born > 1 over born)",
+    "born[2] > 1",
 )
 AT_ROWS = (
     "asked.hold(or: 0) > 1",
@@ -54,6 +57,7 @@ AT_ROWS = (
     "count[0,7](ask) >= 2",
     "any(of_host > 1 over of_host)",
     "sum(pace over pace) > 1",
+    "sum(born over born by n = 1) > 2",
 )
 FORMULAS = (
     "{a} IMPLIES EVENTUALLY[0,9] {b}",

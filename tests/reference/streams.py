@@ -82,6 +82,7 @@ class Program:
                 parts = [stream.value] if stream.on is None else [stream.value, stream.on]
                 open_nodes += [(part, stream.period) for part in parts]
         every = [streams[name].period for name in self.nodes_of_instances]
+        every += [clock_of(streams[name], streams) for name in self.nodes_of_instances]
         every += [period for _, period in self.nodes if isinstance(period, int)]
         self.periods = sorted({period for period in every if ROWS < period < BEGINNINGS})
         self.own_lengths = {period - BEGINNINGS for period in every if period > BEGINNINGS}
@@ -104,12 +105,14 @@ class Program:
             node, period = open_nodes.pop()
             if (node, period) in found:
                 continue
-            if named_streams(node) and period == ROWS and len(own_operands(node)) == 0:
+            is_of_trace = named_streams(node) and len(own_operands(node)) == 0
+            if is_of_trace and period == clock_of(stream, self.streams):
                 needed.append(node)
             found[node, period] = None
             inner = argument_period(node, self.streams) if is_memory(node) else period
             open_nodes += [(operand, inner) for operand in own_operands(node)]
-        return [(node, ROWS) for node in needed if node.operator.name != "INSTANCE"]
+        clock = clock_of(stream, self.streams)
+        return [(node, clock) for node in needed if node.operator.name != "INSTANCE"]
 
     def row(self, time_stamp: int, trace: int, row: dict[str, Any]) -> dict[str, Any] | None:
         """The values on the next row of the log; None if an integer overflows."""
@@ -160,8 +163,8 @@ class Program:
         for name, nodes in self.nodes_of_instances.items():
             living = known.living(name, place)
             if row is not None:
-                own = known.own_instance(name, place)
-                living = [own] if own.start is not None else []
+                living = [known.own_instance(name, place)] if known.has_key(name, place) else []
+                living = [own for own in living if own.start is not None]
             for instance in living:
                 # what ends it may overflow
                 known.is_ended_at_tick(name, place, instance)
@@ -205,6 +208,28 @@ def is_memory(node: Expression) -> bool:
 def argument_period(node: Expression, streams: dict[str, StreamText]) -> int:
     """Where the argument of an aggregate or offset has values: rows, or ticks of a period."""
     return max((read for one in node.operands for read in reads(one, streams)), default=ROWS)
+
+
+def clock_of(stream: StreamText, streams: dict[str, StreamText]) -> int:
+    """The time-points at which instances begin and end: rows, or ticks.
+
+    They are ticks if all that the clauses read has values there. What ends an instance by streams
+    of its own is at the ticks of these.
+    """
+    keys = [key for key, _ in stream.per]
+    clauses = [*keys, *([] if stream.start is None else [stream.start])]
+    open_nodes = [] if stream.end is None else [stream.end]
+    while open_nodes:
+        node = open_nodes.pop()
+        if node.operator.name == "OR":
+            open_nodes += node.operands
+        elif not any(
+            one.operator.name == "STREAM" and streams[str(one.value)].per
+            for one in every_node(node)
+        ):
+            clauses.append(node)
+    found = [read for clause in clauses for read in reads(clause, streams)]
+    return max(found, default=ROWS) if stream.period != ROWS and ROWS not in found else ROWS
 
 
 def is_of_now(name: str, streams: dict[str, StreamText]) -> bool:
@@ -363,11 +388,19 @@ class _Trace:
         """The key of the instance that a row belongs to, alive or not."""
         return tuple(self.value(one, place) for one, _ in self.streams[name].per)
 
+    def clock(self, name: str) -> int:
+        """The time-points at which the instances of a stream begin."""
+        return clock_of(self.streams[name], self.streams)
+
+    def has_key(self, name: str, place: int) -> bool:
+        """Whether a time-point may belong to an instance of a stream."""
+        return self.exists(self.clock(name), place)
+
     def own_instance(self, name: str, place: int) -> Instance:
         return self.instance(name, self.key_at(name, place), place)
 
     def instance(self, name: str, key: tuple[Any, ...], place: int) -> Instance:
-        """An instance at a time-point: it lives from the row that begins it until it ends.
+        """An instance at a time-point: it lives from the row or tick that begins it until it ends.
 
         Time ends it at once, a row and a tick behind themselves.
         """
@@ -379,19 +412,23 @@ class _Trace:
                 ages = {"AGE": now - self.points[start][0], "SILENCE": now - last}
                 if self.ends_by_time(name, ages):
                     start = None
-            if not self.exists(ROWS, j):
-                own = Instance(name, key, start)
-                if j < place and start is not None and self.is_ended_at_tick(name, j, own):
-                    start = None
-                continue
-            here = Instance(name, key, None)
-            is_own = same_key(self.key_at(name, j), key)
-            may_start = stream.start is None or self.value(stream.start, j, here) is True
-            if start is None and is_own and may_start:
-                start = j
-            if is_own:
-                last = now
-            if j < place and self.is_ended_by(name, j, Instance(name, key, start), is_own=is_own):
+            is_own = False
+            if self.has_key(name, j):
+                here = Instance(name, key, None)
+                is_own = same_key(self.key_at(name, j), key)
+                may_start = stream.start is None or self.value(stream.start, j, here) is True
+                if start is None and is_own and may_start:
+                    start = j
+                if is_own:
+                    last = now
+            own = Instance(name, key, start)
+            if j < place and start is not None and self.is_ended_at_tick(name, j, own):
+                start = None
+            if (
+                j < place
+                and self.has_key(name, j)
+                and self.is_ended_by(name, j, own, is_own=is_own)
+            ):
                 start = None
         return Instance(name, key, start)
 
@@ -465,23 +502,25 @@ class _Trace:
                 return True
         return False
 
-    def belongs(self, place: int, instance: Instance | None) -> bool:
+    def belongs(self, place: int, instance: Instance | None, *, is_own: bool = False) -> bool:
         """Whether a time-point is one that windows and offsets of an instance look at.
 
-        Those of from and until look at the trace.
+        Those of from and until look at the trace. At ticks, streams of the instance have values
+        while it is alive; other values are of it where its key has these values.
         """
         if instance is None or instance.start is None:
             return True
-        is_tick = not self.exists(ROWS, place)
-        return place >= instance.start and (
-            is_tick or same_key(self.key_at(instance.stream, place), instance.key)
+        if place < instance.start or (is_own and not self.exists(ROWS, place)):
+            return place >= instance.start
+        return self.has_key(instance.stream, place) and same_key(
+            self.key_at(instance.stream, place), instance.key
         )
 
     def living(self, name: str, place: int) -> list[Instance]:
         """The instances that are alive."""
         seen: list[tuple[Any, ...]] = []
         for j in range(place + 1):
-            if self.exists(ROWS, j):
+            if self.has_key(name, j):
                 key = self.key_at(name, j)
                 if not any(same_key(key, other) for other in seen):
                     seen.append(key)
@@ -682,6 +721,15 @@ class _Trace:
         Values that are not old enough are not asked for, nor is the present one with `is_below`.
         """
         period = argument_period(node, self.streams)
+        if period == ROWS and instance is not None and instance.start is not None:
+            period = self.clock(instance.stream)
+        is_own = any(
+            name
+            for one in node.operands
+            for read in every_node(one)
+            for name in named_streams(read)
+            if self.streams[name].per and read.operator.name == "STREAM"
+        )
         times = self.time_stamps(place)
         is_called_for = is_called(node.operands[0], self.streams)
 
@@ -689,7 +737,7 @@ class _Trace:
             if is_called_for and instance is not None and instance.start is not None:
                 # the stream says at which rows it has values
                 return j >= instance.start
-            return self.belongs(j, instance)
+            return self.belongs(j, instance, is_own=is_own)
 
         return [
             self.value(node.operands[0], j, instance)
@@ -705,8 +753,11 @@ class _Trace:
         interval, parameters, default, *_ = node.window
         bounds = interval.lower, interval.upper
         if node.operator.name == "COUNT_ROWS":
+            rows = ROWS
+            if instance is not None and instance.start is not None:
+                rows = self.clock(instance.stream)
             values: list[Any] = [
-                True if self.exists(ROWS, j) and self.belongs(j, instance) else None
+                True if self.exists(rows, j) and self.belongs(j, instance) else None
                 for j in range(place + 1)
             ]
         else:

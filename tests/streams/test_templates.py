@@ -83,30 +83,36 @@ class File:
 
     @property
     def periods(self) -> dict[str, int]:
-        """The periods of what is wanted at ticks; values of instances are wanted at rows."""
-        return {
-            name: one.period for name, one in self.streams.items() if one.period and not one.per
+        """The periods of what is wanted at ticks; values of instances are where these begin."""
+        streams = self.texts
+        found = {
+            name: reference.clock_of(one, streams) if one.per else one.period
+            for name, one in streams.items()
         }
+        return {name: period for name, period in found.items() if period}
 
-    def reference(self) -> reference.Program:
+    @property
+    def texts(self) -> dict[str, reference.StreamText]:
+        """The streams for the reference."""
+
         def expression(found: Any) -> Any:
             return None if found is None else found.expression
 
-        return reference.Program(
-            {name: one.expression for name, one in self.wanted.items()},
-            {
-                name: reference.StreamText(
-                    stream.value.expression,
-                    expression(stream.on),
-                    stream.period,
-                    stream.per,
-                    stream.start,
-                    stream.end,
-                )
-                for name, stream in self.streams.items()
-            },
-            self.periods,
-        )
+        return {
+            name: reference.StreamText(
+                stream.value.expression,
+                expression(stream.on),
+                stream.period,
+                stream.per,
+                stream.start,
+                stream.end,
+            )
+            for name, stream in self.streams.items()
+        }
+
+    def reference(self) -> reference.Program:
+        wanted = {name: one.expression for name, one in self.wanted.items()}
+        return reference.Program(wanted, self.texts, self.periods)
 
 
 def rows(size: int = 25) -> st.SearchStrategy[list[Row]]:

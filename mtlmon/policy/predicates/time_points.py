@@ -16,7 +16,7 @@ from mtlmon.policy.predicates.printer import column_text
 from mtlmon.syntax.durations import Duration, DurationInterval, period_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from mtlmon.policy.predicates.expression import Expression
 
@@ -195,7 +195,11 @@ class TimePoints:
         Returns:
             The time-points, and a conflict if the argument mixes some that do not meet.
         """
-        reads = [read for operand in node.operands for read in self.reads(operand)]
+        return self.common_period(node.operands)
+
+    def common_period(self, expressions: Iterable[Expression]) -> tuple[Period, Conflict | None]:
+        """Find where some expressions all have values; see `argument_period`."""
+        reads = [read for one in expressions for read in self.reads(one)]
         if not reads:
             return ROWS, None
         coarsest = reads[0]
