@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from mtlmon.errors import MtlmonError
 from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.expression import columns, typed_columns
+from mtlmon.policy.predicates.time_points import is_later
 from mtlmon.syntax.printer import atom_text
 from mtlmon.syntax.traversal import postorder
 
@@ -90,7 +91,7 @@ def needs_of(file: PolicyFile, names: Iterable[str], streams: Sequence[str] = ()
                 for node in postorder(expression):
                     if node.operator is ops.COLUMN:
                         read.append(node)
-                    elif node.operator is ops.NEXT:
+                    elif is_later(node):
                         later_values.add(str(node))
                     elif node.operator in _KINDS:
                         found.append((_KINDS[node.operator], node.name))

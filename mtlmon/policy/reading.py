@@ -47,6 +47,8 @@ _SOURCE = "<policies>"
 _NAMED = frozenset({CONST, ATOM, STREAM, RELATION, LET})
 # A sign outside quotes that formulas without conditions do not have, with no comment before it.
 _COMPARED = re.compile(r'(?:[^-=<>"`#/]|<?[-=]>|"(?:[^"\\]|\\.)*")*+[-=<>]', re.DOTALL)
+# Where it is not found, no value is one of a later row.
+_LATER = re.compile(r"next|\bat\b")
 # What may be meant as `ONCE (1 < x)`.
 _INTERVAL_BEFORE = re.compile(r"\(\s*[0-9]+\s*\Z")
 
@@ -231,7 +233,7 @@ class FileReader(DeclaredText):
             from mtlmon.policy.templates import template_errors
 
             self.errors += template_errors(self.file)
-        if not self.errors and "next" in self.text:
+        if not self.errors and _LATER.search(self.text):
             self.policies.wait_for_later_values()
         if not self.errors and any(one.clock is not None for one in self.clocked()):
             from mtlmon.policy.clock_errors import clock_errors

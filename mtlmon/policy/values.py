@@ -96,11 +96,19 @@ class Value:
         """Return the value that is some values ahead: `.next()` of policy files."""
         return self._offset("next", str(distance), default)
 
-    def at(self, ago: int | str | timedelta, *, default: Constant = None) -> Value:
-        """Return the last value that is at least that old: `.at(-5m)` for `at("5m")`."""
+    def at(
+        self, ago: int | str | timedelta, *, is_later: bool = False, default: Constant = None
+    ) -> Value:
+        """Return the last value that is at least that old: `.at(-5m)` for `at("5m")`.
+
+        Args:
+            ago: a length of time.
+            is_later: whether the last value so much later is meant, as in `.at(+5m)`.
+            default: the value where there is none.
+        """
         interval = apply(formula_ops.ONCE, (TRUE,), ago, ago).interval
         length = str(interval)[1:].partition(",")[0]
-        return self._offset("at", f"-{length}", default)
+        return self._offset("at", f"{'+' if is_later else '-'}{length}", default)
 
     def hold(self, distance: int = 0, *, default: Constant = None) -> Value:
         """Return the newest value that is not null, this row included: `.hold()`.

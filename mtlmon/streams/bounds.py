@@ -545,10 +545,18 @@ def kept_waiting(holding: Holding, load: Load, *, has_ticks: bool = False) -> Ke
     """
     later = [column for column in holding.columns if column.distance]
     text = ", ".join(column.text for column in later)
-    distance = max(column.distance for column in later)
+    distance = max((column.distance for column in later if column.length is None), default=0)
     words = f"rows that wait, {_values(distance)} of each column"
+    lengths = [column.length for column in later if column.length is not None]
+    if lengths:
+        # the rows of a trace that are not older than this, and the one that is
+        rows_of_time = load.rows_of_trace(max(lengths))
+        if rows_of_time is None:
+            return Kept(text, "rows that wait", None, None, f"nothing limits the rows: {_RATE}")
+        distance = max(distance, rows_of_time + 1)
+        words = f"{distance:,} rows that wait"
     for column in later:
-        if column.may_be_null:
+        if column.may_be_null and column.length is None:
             argument = column.text.rpartition(".next")[0]
             reason = (
                 f"a row waits until {argument} is not null: write coalesce({argument}, ...).next() "

@@ -152,7 +152,7 @@ class Builder:
     def held(self, plan: HeldPlan) -> Held:
         """Place expressions of rows that wait; what their parts need has a place."""
         own: dict[str, HeldColumn] = {}
-        later: dict[tuple[str, int, object], HeldColumn] = {}
+        later: dict[tuple[str, int, int | None, object], HeldColumn] = {}
         expressions: dict[str, Predicate] = {}
 
         def own_value(node: Expression) -> Expression:
@@ -173,8 +173,8 @@ class Builder:
             (argument,) = node.operands
             placed = self._placer.place(argument, origin, ROWS)
             source, _ = self._columns.column(placed, origin, ROWS)
-            default, distance = default_and_distance(node)
-            key = source, distance, value_key(default)
+            default, distance, length = default_and_distance(node, self._declared.unit)
+            key = source, distance, length, value_key(default)
             if key not in later:
                 whole = Expression(node.operator, (read(source, argument),), node.value, node.span)
                 kinds_of = self._columns.kinds(whole, origin, self._columns.schema)
@@ -189,6 +189,7 @@ class Builder:
                     default,
                     str(node),
                     self._declared.may_be_null(argument, self._columns.schema),
+                    length,
                 )
             return read(later[key].result, node)
 

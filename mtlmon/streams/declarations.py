@@ -117,6 +117,7 @@ class Declarations:
     Attributes:
         streams: the streams by name.
         definitions: the definitions by name.
+        unit: the unit of the time-stamps, or None if it is not known.
         found_as_of_now: streams at the rows of their instances whose values are among those as of
             now, and the latter.
     """
@@ -129,7 +130,7 @@ class Declarations:
     ) -> None:
         self.streams = streams
         self.definitions = definitions
-        self._unit = environment.unit
+        self.unit = environment.unit
         self._time_points = TimePoints(
             {name: stream.period for name, stream in streams.items()},
             lambda name: definitions[name].expression if name in definitions else None,
@@ -638,13 +639,13 @@ class Declarations:
 
     def _conflict(self, predicate: Predicate, conflict: Conflict) -> PolicyError:
         what = "this" if predicate.name is None else f"{predicate.role} {predicate.name}"
-        message, hint = explained(conflict, what, self._unit)
+        message, hint = explained(conflict, what, self.unit)
         return error_at(predicate, conflict.read.node, message, hint)
 
     def extent(self, node: Expression, origin: Predicate) -> Extent:
         """How far an aggregate or offset looks."""
         try:
-            return extent_of(node, self._unit)
+            return extent_of(node, self.unit)
         except NotPossible as error:
             raise error_at(origin, node, str(error)) from None
 

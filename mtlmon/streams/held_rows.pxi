@@ -1,11 +1,13 @@
 # cython: language_level=3
-"""Rows that wait until later values of their trace are known: `.next(k)`.
+"""Rows that wait until later values of their trace are known: `.next(k)` and `.at(+5s)`.
 
 A row has cells of two kinds. Some are its own, and go with it. The others are the values that it
-waits for: the k-th value of a column above it in its trace. The rows of a trace wait in a list, in
-their order, and leave it from its start, so a row leaves only after all earlier ones of its trace.
-A row knows how many values of a column there were when it came. So the first row of the list that
-still waits for a column is enough to find those that a new value is for.
+waits for: the k-th value of a column above it in its trace, or the last value up to a time. The
+rows of a trace wait in a list, in their order, and leave it from its start, so a row leaves only
+after all earlier ones of its trace. A row knows how many values of a column there were when it
+came. So the first row of the list that still waits for a column is enough to find those that a new
+value is for. A value up to a time is known when a row of the trace is later than that: then it is
+the latest one before this row.
 """
 
 
@@ -19,6 +21,8 @@ cdef class HeldRows:
 
     distances: for each column of which later values are wanted, how many values later: at least 1.
         There may be none, as where conditions do not depend on them; then no row waits.
+    lengths: for each of these columns how much later than a row its last value is wanted; -1 for
+        those of which a value is wanted so many values later.
     own: the number of a row's own cells, which come before those of these columns.
 
     Between `begin` and the next `begin`, `undo` takes everything back.
@@ -28,6 +32,7 @@ cdef class HeldRows:
     cdef uint32_t own
     cdef uint32_t waits         # how many of the cells it waits for
     cdef uint64_t *distances
+    cdef int64_t *lengths
     # the rows
     cdef int64_t *times
     cdef uint32_t *numbers      # of the traces
@@ -46,7 +51,8 @@ cdef class HeldRows:
     cdef uint32_t *heads
     cdef uint32_t *tails
     cdef uint32_t *open         # for each column the first row that waits for it
-    cdef uint64_t *counts       # for each column the number of values so far
+    cdef uint64_t *counts       # for each column the number of values so far, or the latest value
+    cdef uint8_t *has_latest    # whether there is a latest value
     cdef uint64_t *touched      # the number of the batch that has changed it last
     # the batch
     cdef uint64_t count         # of all rows so far
@@ -60,23 +66,28 @@ cdef class HeldRows:
     cdef uint64_t marked_count
     cdef size_t marked_held
 
-    def __cinit__(self, distances, uint32_t own):
+    def __cinit__(self, distances, lengths, uint32_t own):
         cdef size_t k
         self.waits = <uint32_t> len(distances)
         self.own = own
         if self.waits >= 1 << 16 or own >= 1 << 16:
             raise ValueError("rows have too many cells")
         self.width = own + self.waits
+        if <size_t> len(lengths) != self.waits:
+            raise ValueError("a wrong number of lengths")
         resized(<void **> &self.distances, self.waits, sizeof(uint64_t))
+        resized(<void **> &self.lengths, self.waits, sizeof(int64_t))
         for k in range(self.waits):
             if not 0 < distances[k] <= MOST_DISTANCE:
                 raise ValueError(f"a distance of {distances[k]} values")
             self.distances[k] = distances[k]
+            self.lengths[k] = lengths[k]
         self.unused = NO_ROW
         self.batch = 1
 
     def __dealloc__(self):
         free(self.distances)
+        free(self.lengths)
         free(self.times)
         free(self.numbers)
         free(self.links)
@@ -89,6 +100,7 @@ cdef class HeldRows:
         free(self.tails)
         free(self.open)
         free(self.counts)
+        free(self.has_latest)
         free(self.touched)
         free(self.released)
         free(self.added)
@@ -97,7 +109,7 @@ cdef class HeldRows:
     cdef int make_room(self, uint32_t traces, size_t rows) except -1:
         """Make room for the traces below `traces`, and for so many rows in the next call."""
         cdef size_t needed = self.held + self.released_count + rows
-        cdef size_t change = 3 + 2 * <size_t> self.waits
+        cdef size_t change = 3 + 3 * <size_t> self.waits
         # no item has a size of 0
         cdef size_t waits = max(<size_t> 1, self.waits)
         cdef size_t width = max(<size_t> 1, self.width)
@@ -121,6 +133,7 @@ cdef class HeldRows:
             resized(<void **> &self.tails, room, sizeof(uint32_t))
             resized(<void **> &self.open, room, waits * sizeof(uint32_t))
             resized(<void **> &self.counts, room, waits * sizeof(uint64_t))
+            resized(<void **> &self.has_latest, room, waits)
             resized(<void **> &self.touched, room, sizeof(uint64_t))
             for number in range(self.traces, room):
                 self.clear_trace(number)
@@ -143,6 +156,7 @@ cdef class HeldRows:
         for k in range(number * <size_t> self.waits, (number + <size_t> 1) * self.waits):
             self.open[k] = NO_ROW
             self.counts[k] = 0
+            self.has_latest[k] = 0
 
     cdef inline uint32_t new_row(self) noexcept nogil:
         """A row that is not used; there is room for it."""
@@ -167,14 +181,25 @@ cdef class HeldRows:
         if self.touched[number] == self.batch:
             return
         self.touched[number] = self.batch
-        change = self.before + self.before_count * (3 + 2 * <size_t> self.waits)
+        change = self.before + self.before_count * (3 + 3 * <size_t> self.waits)
         change[0] = number
         change[1] = self.heads[number]
         change[2] = self.tails[number]
         for k in range(self.waits):
             change[3 + k] = self.open[first + k]
             change[3 + self.waits + k] = self.counts[first + k]
+            change[3 + 2 * self.waits + k] = self.has_latest[first + k]
         self.before_count += 1
+
+    cdef inline bint is_past(self, size_t k, uint32_t row, int64_t time) noexcept nogil:
+        """Whether a time is behind that up to which a row wants the last value of a column."""
+        return time - self.times[row] > self.lengths[k]
+
+    cdef inline void give_latest(self, size_t first, size_t k, uint32_t row) noexcept nogil:
+        """Let the value that a row waits for be the latest one of its trace."""
+        cdef size_t cell = row * <size_t> self.width + self.own + k
+        self.cells[cell] = <int64_t> self.counts[first + k]
+        self.valid[cell] = self.has_latest[first + k]
 
     cdef void add(
         self, uint32_t number, int64_t time, const int64_t *cells, const uint8_t *valid
@@ -184,6 +209,16 @@ cdef class HeldRows:
         cdef size_t k
         cdef uint32_t row
         for k in range(self.waits):
+            if self.lengths[k] >= 0:
+                while self.open[first + k] != NO_ROW and self.is_past(
+                    k, self.open[first + k], time
+                ):
+                    self.give_latest(first, k, self.open[first + k])
+                    self.open[first + k] = self.links[self.open[first + k]]
+                if valid[self.own + k]:
+                    self.counts[first + k] = <uint64_t> cells[self.own + k]
+                    self.has_latest[first + k] = 1
+                continue
             if not valid[self.own + k]:
                 continue
             self.counts[first + k] += 1
@@ -267,18 +302,21 @@ cdef class HeldRows:
         return self.released_count
 
     def feed_end(self):
-        """Let all rows go, in the order in which they came; what they wait for is null.
+        """Let all rows go, in the order in which they came.
+
+        A later value that they wait for is null, and the last one up to a time is the latest one.
 
         Returns the number of rows that go, for `write`.
         """
         cdef uint32_t number, row
+        cdef size_t first, k
         cdef size_t rows = self.held
         self.make_room(0, 0)
         self.before_count = 0
         self.before_room = self.traces
         resized(
             <void **> &self.before, self.before_room,
-            (3 + 2 * <size_t> self.waits) * sizeof(uint64_t)
+            (3 + 3 * <size_t> self.waits) * sizeof(uint64_t)
         )
         order = []
         for number in range(self.traces):
@@ -296,8 +334,13 @@ cdef class HeldRows:
         for number in range(self.traces):
             if self.heads[number] != NO_ROW:
                 self.heads[number] = self.tails[number] = NO_ROW
+                first = number * <size_t> self.waits
                 for k in range(self.waits):
-                    self.open[number * <size_t> self.waits + k] = NO_ROW
+                    row = self.open[first + k]
+                    while row != NO_ROW and self.lengths[k] >= 0:
+                        self.give_latest(first, k, row)
+                        row = self.links[row]
+                    self.open[first + k] = NO_ROW
         self.held -= rows
         return self.released_count
 
@@ -352,7 +395,7 @@ cdef class HeldRows:
         cdef uint32_t number, row
         while self.before_count:
             self.before_count -= 1
-            change = self.before + self.before_count * (3 + 2 * <size_t> self.waits)
+            change = self.before + self.before_count * (3 + 3 * <size_t> self.waits)
             number = <uint32_t> change[0]
             first = number * <size_t> self.waits
             self.touched[number] = 0
@@ -363,6 +406,7 @@ cdef class HeldRows:
             for k in range(self.waits):
                 self.open[first + k] = row = <uint32_t> change[3 + k]
                 self.counts[first + k] = change[3 + self.waits + k]
+                self.has_latest[first + k] = <uint8_t> change[3 + 2 * self.waits + k]
                 while row != NO_ROW:
                     self.valid[row * <size_t> self.width + self.own + k] = 0
                     row = self.links[row]
@@ -411,6 +455,9 @@ cdef class HeldRows:
             for k in range(self.waits):
                 self.open[new * <size_t> self.waits + k] = self.open[number * self.waits + k]
                 self.counts[new * <size_t> self.waits + k] = self.counts[number * self.waits + k]
+                self.has_latest[new * <size_t> self.waits + k] = self.has_latest[
+                    number * self.waits + k
+                ]
         for number in range(kept, self.traces):
             self.clear_trace(<uint32_t> number)
         self.marked_held = self.held
@@ -435,10 +482,15 @@ cdef class HeldRows:
 
     cdef int visit(self, uint32_t cell, const TextMarks *marks) except -1:
         cdef uint32_t number, row
+        cdef size_t kept
         if cell >= self.width:
             raise ValueError("rows have no such cell")
         self.begin()
         for number in range(self.traces):
+            if cell >= self.own and self.lengths[cell - self.own] >= 0:
+                kept = number * <size_t> self.waits + cell - self.own
+                if self.has_latest[kept]:
+                    visit_text(<int64_t *> &self.counts[kept], marks)
             row = self.heads[number]
             while row != NO_ROW:
                 if self.valid[row * <size_t> self.width + cell]:
@@ -465,11 +517,19 @@ cdef class HeldRows:
                 length += 1
                 row = self.links[row]
             writer.put(length)
+            for k in range(self.waits):
+                cell = number * <size_t> self.waits + k
+                if length and self.lengths[k] >= 0:
+                    writer.put(self.has_latest[cell])
+                    if self.has_latest[cell]:
+                        writer.put(zigzag(<int64_t> self.counts[cell]))
             row = self.heads[number]
             while row != NO_ROW:
                 writer.put(<uint64_t> self.times[row])
                 writer.put(self.sequence[row])
                 for k in range(self.waits):
+                    if self.lengths[k] >= 0:
+                        continue
                     # more than it waits for makes no difference
                     writer.put(min(
                         self.distances[k],
@@ -497,6 +557,7 @@ cdef class HeldRows:
         cdef NumberReader reader = NumberReader()
         cdef uint64_t traces, length
         cdef uint32_t number
+        cdef size_t k
         self.forget_all()
         reader.open(as_bytes(snapshot), 0)
         self.count = reader.get(INT64_MAX)
@@ -505,12 +566,41 @@ cdef class HeldRows:
             raise damaged()
         self.make_room(<uint32_t> traces, 0)
         for number in range(<uint32_t> traces):
-            length = reader.get_count(2 + self.waits + self.width)
+            length = reader.get_count(2 + self.width)
             self.make_room(0, <size_t> length)
+            for k in range(self.waits if length else 0):
+                if self.lengths[k] >= 0:
+                    self.read_latest(number, k, reader, from_integers)
             for _ in range(length):
                 self.read_row(number, reader, from_integers)
+            self.find_open(number)
         reader.end()
         self.begin()
+
+    cdef int read_latest(
+        self, uint32_t number, size_t k, NumberReader reader, from_integers
+    ) except -1:
+        """Read the latest value of a trace."""
+        cdef size_t kept = number * <size_t> self.waits + k
+        cdef int64_t cell
+        self.has_latest[kept] = <uint8_t> reader.get(1)
+        if self.has_latest[kept]:
+            cell = unzigzag(reader.get(UINT64_MAX))
+            if from_integers and from_integers[self.own + k]:
+                cell = cell_of_integer(cell)
+            self.counts[kept] = <uint64_t> cell
+        return 0
+
+    cdef void find_open(self, uint32_t number) noexcept nogil:
+        """Find the first row of a trace that waits for a time."""
+        cdef size_t k
+        cdef uint32_t row
+        for k in range(self.waits):
+            if self.lengths[k] >= 0:
+                row = self.heads[number]
+                while row != NO_ROW and self.is_past(k, row, self.times[self.tails[number]]):
+                    row = self.links[row]
+                self.open[number * <size_t> self.waits + k] = row
 
     cdef int read_row(self, uint32_t number, NumberReader reader, from_integers) except -1:
         """Read a row, and add it to the list of its trace."""
@@ -529,6 +619,8 @@ cdef class HeldRows:
             self.links[self.tails[number]] = row
         self.tails[number] = row
         for k in range(self.waits):
+            if self.lengths[k] >= 0:
+                continue
             later = reader.get(self.distances[k])
             if is_first:
                 self.counts[first + k] = later
@@ -569,7 +661,7 @@ cdef class HeldRows:
         return (
             self.room * self.row_bytes() + self.traces * self.trace_bytes()
             + (self.released_room + self.added_room) * sizeof(uint32_t)
-            + self.before_room * (3 + 2 * <size_t> self.waits) * sizeof(uint64_t)
+            + self.before_room * (3 + 3 * <size_t> self.waits) * sizeof(uint64_t)
         )
 
     cdef size_t row_bytes(self):
@@ -581,7 +673,7 @@ cdef class HeldRows:
     cdef size_t trace_bytes(self):
         return (
             2 * sizeof(uint32_t) + sizeof(uint64_t)
-            + self.waits * (sizeof(uint32_t) + sizeof(uint64_t))
+            + self.waits * (sizeof(uint32_t) + sizeof(uint64_t) + 1)
         )
 
     def most_bytes(self, traces, rows, batch):
@@ -595,5 +687,5 @@ cdef class HeldRows:
             2 * (rows + 2 * batch) * self.row_bytes() + most_traces(traces) * self.trace_bytes()
             + 2 * (rows + 2 * batch) * 2 * sizeof(uint32_t)
             + max(2 * batch, most_traces(traces))
-            * (3 + 2 * <size_t> self.waits) * sizeof(uint64_t)
+            * (3 + 3 * <size_t> self.waits) * sizeof(uint64_t)
         )

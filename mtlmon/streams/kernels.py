@@ -13,6 +13,7 @@ from mtlmon.policy.predicates import kinds
 from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.columns import column_type
 from mtlmon.policy.predicates.machine_code import NotPossible, constant_as
+from mtlmon.policy.predicates.time_points import is_later
 from mtlmon.streams import native
 from mtlmon.streams.cells import cell_kind, from_cells, is_set, room_for_results, to_cells
 from mtlmon.syntax.bounds import UNITS
@@ -93,15 +94,30 @@ def extent_of(node: Expression, unit: str | None) -> Extent:
         if distance > most:
             raise NotPossible(f"{word}({distance}) looks back further than {most} values")
         return Extent(0, -1, distance + counts_present, counts_present=counts_present)
-    if node.operator is ops.NEXT:
+    if is_later(node):
+        shown = "next(...)" if node.operator is ops.NEXT else f"at(+{distance})"
         raise NotPossible(
-            "next(...) looks at later rows: only policies and triggers on rows can use it, and the "
+            f"{shown} looks at later rows: only policies and triggers on rows can use it, and the "
             "streams that they read as they are"
         )
+    return Extent(length_of(node, unit), -1)
+
+
+def length_of(node: Expression, unit: str | None) -> int:
+    """Return how long ago, or how much later, a value of AT or HOLD is.
+
+    Args:
+        node: the AT or HOLD.
+        unit: the unit of the time-stamps, if it is known.
+
+    Raises:
+        FormulaError: a duration is not a whole number of units.
+    """
+    distance = node.offset.distance
     if isinstance(distance, Duration):
         interval = DurationInterval(distance, distance)
         distance = (interval if unit is None else interval.in_unit(unit, "at")).lower
-    return Extent(distance, -1)
+    return distance
 
 
 class Meeting(NamedTuple):

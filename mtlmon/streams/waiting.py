@@ -1,4 +1,4 @@
-"""Expressions over later values, `.next(k)`: rows are held back until these values are known.
+"""Expressions over later values, `.next(k)` and `.at(+5s)`: rows wait until these are known.
 
 Such an expression is split at everything that looks at no later value. That is computed when its
 row comes, like any other expression; its value waits with the row. Once the later values are known,
@@ -29,11 +29,11 @@ from mtlmon.policy.predicates.compiling import CompiledExpressions
 from mtlmon.policy.predicates.expression import Expression
 from mtlmon.policy.predicates.kinds import FLOAT
 from mtlmon.policy.predicates.machine_code import NotPossible, constant_as
-from mtlmon.policy.predicates.time_points import MEMORY, ROWS
+from mtlmon.policy.predicates.time_points import MEMORY, ROWS, is_later
 from mtlmon.policy.templates import OF_INSTANCES
 from mtlmon.streams import native
 from mtlmon.streams.cells import from_cells, to_cells
-from mtlmon.streams.kernels import MOST_DISTANCE, default_of
+from mtlmon.streams.kernels import MOST_DISTANCE, default_of, length_of
 from mtlmon.streams.ticking import NO_TICKS, Ticks
 from mtlmon.syntax.traversal import postorder
 
@@ -93,7 +93,7 @@ class LaterValues:
     def looks(self, expression: Expression) -> bool:
         """Whether an expression looks at later values, also by way of what it names."""
         return any(
-            node.operator is ops.NEXT or (node.operator in _NAMED and self._name_looks(node))
+            is_later(node) or (node.operator in _NAMED and self._name_looks(node))
             for node in postorder(expression)
         )
 
@@ -183,6 +183,7 @@ class HeldColumn(NamedTuple):
         kind: the kind of its values.
         distance: how many values later; 0 for a row's own value.
         default: what stands for a later value that never comes.
+        length: how much later the last value is wanted; None where `distance` says which one is.
         found_kind: the kind of the result, with the default among its values.
         text: for a later value, its text.
         may_be_null: whether the values that rows wait for may be null.
@@ -196,6 +197,7 @@ class HeldColumn(NamedTuple):
     default: Constant = None
     text: str = ""
     may_be_null: bool = True
+    length: int | None = None
 
 
 class Held(NamedTuple):
@@ -220,7 +222,7 @@ def split(
     Args:
         expression: an expression without the names of what looks at later values.
         own: makes an expression that reads a row's own value of a part.
-        later: makes an expression that reads the value of a NEXT.
+        later: makes an expression that reads a later value.
 
     Raises:
         NotPossible: a later value is too far away.
@@ -228,11 +230,14 @@ def split(
     looks: set[int] = set()
     built: dict[int, Expression] = {}
     for node in postorder(expression):
-        if node.operator is ops.NEXT:
+        if is_later(node):
             looks.add(id(node))
             distance = node.offset.distance
-            assert isinstance(distance, int)
-            if distance > MOST_DISTANCE:
+            if (
+                node.operator is ops.NEXT
+                and isinstance(distance, int)
+                and (distance > MOST_DISTANCE)
+            ):
                 raise NotPossible(f"next({distance}) looks further than {MOST_DISTANCE} values")
             built[id(node)] = later(node)
         elif any(id(operand) in looks for operand in node.operands):
@@ -271,7 +276,9 @@ class Holding:
     ) -> None:
         self.columns = held.columns
         own = sum(column.distance == 0 for column in held.columns)
-        self.native = native.HeldRows([one.distance for one in held.columns[own:]], own)
+        later = held.columns[own:]
+        lengths = [-1 if one.length is None else one.length for one in later]
+        self.native = native.HeldRows([one.distance for one in later], lengths, own)
         self.rows = NO_TICKS
         self._compiled = CompiledExpressions(held.expressions, schema, environment)
         self._texts = texts
@@ -379,8 +386,18 @@ class Holding:
                 self.native.renumber_texts(new_numbers, place)
 
 
-def default_and_distance(node: Expression) -> tuple[Constant, int]:
-    """Return the default and the distance of a NEXT."""
+def default_and_distance(node: Expression, unit: str | None) -> tuple[Constant, int, int | None]:
+    """Return the default of a later value, how many values later it is, and how much later.
+
+    Args:
+        node: the later value.
+        unit: the unit of the time-stamps, if it is known.
+
+    Raises:
+        FormulaError: a duration is not a whole number of units.
+    """
+    if node.operator is ops.AT:
+        return default_of(node), 1, length_of(node, unit)
     distance = node.offset.distance
     assert isinstance(distance, int)
-    return default_of(node), distance
+    return default_of(node), distance, None

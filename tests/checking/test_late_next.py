@@ -31,6 +31,9 @@ WAITING = (
     "big.next(2, or: 9) > amount.next()",
     "count[0,9](ask).next() > 1",
     "amount.next(or: 0) > asked.hold(or: 0)",
+    "amount.at(+3) > amount",
+    "big.at(+0, or: 2) > amount.at(+5)",
+    "count[0,9](ask).at(+4) > 2 or amount.next(2, or: 0) > 6",
 )
 OTHERS = ("plain", "reply", "count[0,7](ask) >= 2")
 FORMULAS = (

@@ -97,7 +97,7 @@ def _applied(draw: st.DrawFn, operands: st.SearchStrategy[Expression]) -> Expres
         return Expression(operator, taken, Offset(draw(st.integers(1, 5)), draw(_CONSTANTS)))
     if operator is ops.AT:
         distance = draw(st.one_of(st.integers(0, 5), _DURATIONS))
-        return Expression(operator, taken, Offset(distance, draw(_CONSTANTS)))
+        return Expression(operator, taken, Offset(distance, draw(_CONSTANTS), draw(st.booleans())))
     if operator is ops.HOLD:
         return Expression(operator, taken, Offset(draw(st.integers(0, 5)), draw(_CONSTANTS)))
     if operator is ops.OVER:
@@ -329,7 +329,7 @@ def test_deep_and_long_expressions(text: str) -> None:
             "expected an operator or the end",
             "the aggregates of windows are count",
         ),
-        ("x.at(5)", 6, "expected a minus and a length of time", "x.at(-5s)"),
+        ("x.at(5)", 6, "expected a sign and a length of time", "x.at(-5s)"),
         ("x.at(-y)", 7, "expected a whole number, with or without a unit", ""),
         ("x.at(-1m)", 7, "1m has a unit", ""),
         ("x.last(0)", 8, "the number after .last is from 1 to", ""),

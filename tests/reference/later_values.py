@@ -1,4 +1,4 @@
-"""The meaning of later values, `.next(k)`, and when the rows that wait for them go.
+"""The meaning of later values, `.next(k)` and `.at(+d)`, and when the rows that wait for them go.
 
 Written to be obviously right: whatever looks at no later value is computed by the reference for
 streams, and all of a trace is looked through for the others.
@@ -60,7 +60,7 @@ class LaterProgram:
         if not self.looks(node):
             if node.operator.name != "CONSTANT":
                 self.parts[str(node)] = node
-        elif node.operator.name == "NEXT":
+        elif is_later(node):
             self.nexts[str(node)] = node
             self.parts[str(node.operands[0])] = node.operands[0]
         elif node.operator.name == "STREAM":
@@ -73,7 +73,7 @@ class LaterProgram:
 
     def looks(self, node: Expression) -> bool:
         """Whether an expression looks at later values, also in the streams that it names."""
-        if node.operator.name == "NEXT":
+        if is_later(node):
             return True
         if node.operator.name == "STREAM":
             stream = self.streams[str(node.value)]
@@ -97,8 +97,7 @@ class LaterProgram:
             before = latest.get(row.trace, 0)
             places = [before]
             for node in self.nexts.values():
-                found = self.later(node, row)
-                places.append(None if found is None else found[0])
+                places.append(self.known_at(node, row))
             if any(place is None for place in places):
                 latest[row.trace] = None
                 waiting.append(row.place)
@@ -117,6 +116,31 @@ class LaterProgram:
                 continue
             result.append(Gone(place, row.time_stamp, row.trace, values))
         return result
+
+    def known_at(self, node: Expression, row: _Row) -> int | None:
+        """The row of the trace with which a later value is known; None if that has not come."""
+        if node.operator.name == "NEXT":
+            found = self.later(node, row)
+            return None if found is None else found[0]
+        # a row that is later than the time up to which the last value counts
+        behind = [
+            other.place
+            for other in self.rows
+            if other.trace == row.trace and other.time_stamp > row.time_stamp + length_of(node)
+        ]
+        return min(behind, default=None)
+
+    def last_until(self, node: Expression, row: _Row) -> Any:
+        """The last value up to a later time."""
+        name = str(node.operands[0])
+        values = [
+            other.parts[name]
+            for other in self.rows
+            if other.trace == row.trace
+            and other.time_stamp <= row.time_stamp + length_of(node)
+            and other.parts[name] is not None
+        ]
+        return values[-1] if values else plain(node.offset.default)
 
     def later(self, node: Expression, row: _Row) -> tuple[int, Any] | None:
         """The row of a later value and the value; None if it has not come."""
@@ -138,6 +162,8 @@ class LaterProgram:
             return plain(node.value)
         if not self.looks(node):
             return row.parts[str(node)]
+        if node.operator.name == "AT":
+            return self.last_until(node, row)
         if node.operator.name == "NEXT":
             found = self.later(node, row)
             return plain(node.offset.default) if found is None else found[1]
@@ -149,3 +175,15 @@ class LaterProgram:
                 return None
             return value
         return operated(node, {}, [self.value(operand, row) for operand in node.operands])
+
+
+def is_later(node: Expression) -> bool:
+    """Whether a node is a value of a later row."""
+    name = node.operator.name
+    return name == "NEXT" or (name == "AT" and node.offset.is_later)
+
+
+def length_of(node: Expression) -> int:
+    """How much later the time is up to which the last value counts."""
+    assert isinstance(node.offset.distance, int)
+    return node.offset.distance

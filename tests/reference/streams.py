@@ -781,7 +781,7 @@ class _Trace:
         return plain(default) if found is None else found
 
     def offset(self, node: Expression, place: int, instance: Instance | None) -> Any:
-        distance, default = node.offset
+        distance, default, _ = node.offset
         assert isinstance(distance, int)
         if node.operator.name == "LAST":
             found = last(self.column(node, place, 0, instance, is_below=True), place, distance)

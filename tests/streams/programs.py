@@ -547,8 +547,8 @@ def later_programs(
     writer.booleans = writer.booleans if booleans is None else booleans
 
     def next_of(kind: str) -> str:
-        distance = writer.one(["1", "1", "2", "3"])
-        return f"({writer.expression(kind, depth)}).next({distance}{writer.default(kind)})"
+        distance = writer.one(["next(1", "next(1", "next(2", "next(3", "at(+0", "at(+2", "at(+7"])
+        return f"({writer.expression(kind, depth)}).{distance}{writer.default(kind)})"
 
     def of_later(kind: str, left: int) -> str:
         names = [name for name, found in later.items() if found == kind]

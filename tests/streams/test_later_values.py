@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import mtlmon
+from mtlmon import streams
 from mtlmon.errors import MtlmonError, PolicyError, SnapshotError
 from tests.doors import StreamProgram, TickError
 from tests.reference.later_values import Gone
@@ -134,8 +135,49 @@ def test_traces_can_be_forgotten() -> None:
     assert ticks == [(3, 0, 0, "i + (i).next(2)", 11), (2, 1, 1, "i + (i).next(2)", 11)]
 
 
+def test_traces_keep_their_latest_values_when_others_are_forgotten() -> None:
+    texts = LaterTexts({}, ["(i).at(+3)", "(s).at(+3)"])
+    program = texts.program()
+    log: list[Row] = [(time, time % 3, {"i": time, "s": f"s{time}"}) for time in range(6)]
+    evaluated(program, log, periods=texts.waiting, ticks=[])
+    program.keep(np.array([0, 2**32 - 1, 1], np.uint32).tobytes())
+    ticks: list[Tick] = []
+    evaluated(program, [(9, 1, {})], periods=texts.waiting, ticks=ticks)
+    numbers = [one for one in ticks if one[3] == "(i).at(+3)"]
+    assert numbers == [(2, 1, 0, "(i).at(+3)", 5), (5, 1, 0, "(i).at(+3)", 5)]
+    assert [one[4] for one in ticks if one[3] == "(s).at(+3)"] == ["s5", "s5"]
+
+
+@pytest.mark.parametrize(
+    ("expression", "known", "at_end"),
+    [
+        # up to 3 later: the row at 3 is within that for the one at 0, and the one at 6 for that at
+        # 3; those of 7 are both of one time, and wait until the row at 20, which then waits alone
+        ("x.at(+3)", [3, 3, 4, 9, 9, 9], [2]),
+        # of its own time, rows that follow count, too
+        ("x.at(+0)", [1, 1, 3, 4, 9, 9], [2]),
+        # no value above 3 comes up to 4; `or:` is for rows that are known, too
+        ("large.at(+1, or: 0)", [0, 0, 0, 9, 9, 9], [9]),
+        # the row at 1 waits for that at 20, though its next value but one is known at 6; the second
+        # one at 7 waits for its own, though 9 is known
+        ("x.at(+6) - x.next(2)", [0, 5, 0, 7, 7], [None, None]),
+    ],
+)
+def test_the_last_value_up_to_a_later_time(
+    expression: str, known: list[int], at_end: list[int | None]
+) -> None:
+    rows_of = pa.record_batch(
+        {"ts": [0, 1, 3, 6, 7, 7, 20], "x": [1, None, 3, 4, None, 9, 2]},
+    )
+    text = f"stream large = x on x > 3\nstream y = {expression}"
+    compiled = streams.compile(text, rows_of.schema)
+    found = compiled.evaluate(rows_of)
+    assert found["y"].to_pylist() == known
+    assert compiled.finish()["y"].to_pylist() == at_end
+
+
 def test_forged_snapshots_are_refused() -> None:
-    texts = LaterTexts({}, ["s.next()", "i.next(2) + i"])
+    texts = LaterTexts({}, ["s.next()", "i.next(2) + i", "s.at(+2)"])
     program = texts.program()
     log: list[Row] = [(time, time % 2, {"i": time, "s": "abc"[time % 3]}) for time in range(9)]
     evaluated(program, log, periods=texts.waiting, ticks=[])
@@ -159,6 +201,8 @@ def test_forged_snapshots_are_refused() -> None:
 CASES = [
     ("avg[0,5](x.next())", "avg cannot be of a value that waits for later rows"),
     ("x.next().last()", "last cannot be of a value that waits for later rows"),
+    ("avg[0,5](x.at(+3))", "avg cannot be of a value that waits for later rows"),
+    ("x.at(+3).at(-3)", "at cannot be of a value that waits for later rows"),
     ("x.next().next()", "next cannot be of a value that waits for later rows"),
     ("x.next(2000000)", r"next\(2000000\) looks further than 1000000 values"),
     ("s", "policy p is evaluated at rows, but s is every 10"),
@@ -175,11 +219,11 @@ ROWS = pa.table({"ts": [1, 2, 3], "k": ["a", "b", "a"], "x": [1, 2, 5]})
 
 @pytest.mark.parametrize(("text", "message"), CASES)
 def test_what_cannot_look_at_later_values(text: str, message: str) -> None:
-    streams = "\n".join(
+    declared = "\n".join(
         line for line in STREAMS.splitlines() if text[0] == line[7] or text[0] == "s"
     )
     with pytest.raises(PolicyError, match=message):
-        mtlmon.check(f"{streams}\npolicy p: {text} > 3", ROWS).to_arrow()
+        mtlmon.check(f"{declared}\npolicy p: {text} > 3", ROWS).to_arrow()
 
 
 @pytest.mark.parametrize(

@@ -533,6 +533,7 @@ class CallParser(PrecedenceParser):
             hint = f"write (...).{operator.word}(...)"
             raise self.error(f".{operator.word} needs parentheses before it", token, hint)
         self.index += 2
+        is_later = operator is ops.AT and self.token.kind == "+"
         distance = self.read_distance(operator)
         default: Constant = None
         if self.token.kind == ",":
@@ -547,14 +548,14 @@ class CallParser(PrecedenceParser):
         operand, start = self.operands.pop(), self.starts.pop()
         self.bare.pop()
         span = Span(start, self.ahead(-1).end)
-        self.push(Expression(operator, (operand,), Offset(distance, default), span))
+        self.push(Expression(operator, (operand,), Offset(distance, default, is_later), span))
 
     def read_distance(self, operator: Operator) -> int | Duration:
         """Read how far an offset looks, and move to the token behind it."""
         token = self.token
         if operator is ops.AT:
-            if token.kind != "-":
-                raise self.expected("a minus and a length of time", OFFSET_HINTS[operator])
+            if token.kind not in {"-", "+"}:
+                raise self.expected("a sign and a length of time", OFFSET_HINTS[operator])
             match = _BOUND.match(self.text, token.end, self.end)
             assert match is not None
             cursor = self.cursor_at(match)

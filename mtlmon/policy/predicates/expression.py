@@ -52,10 +52,12 @@ class Offset(NamedTuple):
             unit of the time-stamps or, where that is not known yet, as a `Duration`; for HOLD, how
             many values before the newest one, which is 0.
         default: the value where there is none; None is null.
+        is_later: for AT, whether the distance is how much later.
     """
 
     distance: int | Duration
     default: Constant = None
+    is_later: bool = False
 
 
 class Over(NamedTuple):

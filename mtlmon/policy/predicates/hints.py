@@ -57,7 +57,7 @@ MACHINE_HINT = 'as in machine("module:Class", column)'
 OFFSET_HINTS = {
     LAST: "as in x.last(), x.last(2) or x.last(or: 0)",
     NEXT: "as in x.next(), x.next(2) or x.next(or: 0)",
-    AT: "as in x.at(-5s) or x.at(-5s, or: 0); x.hold() is the value now",
+    AT: "as in x.at(-5s), x.at(-5s, or: 0) or x.at(+5s); x.hold() is the value now",
     HOLD: "as in x.hold(), x.hold(1) or x.hold(or: 0)",
 }
 """How an offset is written."""

@@ -232,11 +232,11 @@ def _separated(operands: Sequence[Expression]) -> list[Expression | str]:
 
 
 def _offset(node: Expression) -> str:
-    distance, default = node.offset
+    distance, default, is_later = node.offset
     nearest = 0 if node.operator is ops.HOLD else 1
     written = [] if distance == nearest else [str(distance)]
     if node.operator is ops.AT:
-        written = [f"-{distance}"]
+        written = [f"{'+' if is_later else '-'}{distance}"]
     if default is not None:
         written.append(f"or: {constant_text(default)}")
     return ", ".join(written)

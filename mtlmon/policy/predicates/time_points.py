@@ -121,6 +121,11 @@ MEMORY = ops.WINDOWS | frozenset(ops.OFFSETS.values())
 """The operators whose value at a time-point depends on other time-points."""
 
 
+def is_later(node: Expression) -> bool:
+    """Whether a node is a value of a later row, which rows wait for."""
+    return node.operator is ops.NEXT or (node.operator is ops.AT and node.offset.is_later)
+
+
 class Read(NamedTuple):
     """What an expression reads at its own time-point.
 
