@@ -30,11 +30,12 @@ from mtlmon.policy.predicates.expression import Expression
 from mtlmon.policy.predicates.kinds import FLOAT
 from mtlmon.policy.predicates.machine_code import NotPossible, constant_as
 from mtlmon.policy.predicates.time_points import MEMORY, ROWS, is_later
-from mtlmon.policy.templates import OF_INSTANCES
+from mtlmon.policy.templates import OF_INSTANCES, stream_of
 from mtlmon.streams import native
 from mtlmon.streams.cells import from_cells, to_cells
 from mtlmon.streams.kernels import MOST_DISTANCE, default_of, length_of
 from mtlmon.streams.ticking import NO_TICKS, Ticks
+from mtlmon.support.refusals import refused
 from mtlmon.syntax.traversal import postorder
 
 if TYPE_CHECKING:
@@ -116,7 +117,9 @@ class LaterValues:
     ) -> Expression:
         if node.operator in MEMORY or node.operator in OF_INSTANCES:
             is_of_later = any(self.looks(operand) for operand in node.operands)
-            if is_of_later or (node.operator in OF_INSTANCES and self._name_looks(node)):
+            if node.operator in OF_INSTANCES and self._name_looks(node) and not is_of_later:
+                raise WaitError(node, self._refused_in_instances(stream_of(node)))
+            if is_of_later:
                 raise WaitError(
                     node,
                     f"{node.operator.word or 'an instance'} cannot be of a value that waits for "
@@ -138,9 +141,10 @@ class LaterValues:
         if node.operator is not ops.STREAM:
             return self._expanded(self._definitions[node.name].expression, names)
         stream = self._streams[node.name]
-        if stream.per or stream.period != ROWS:
-            clause = "per" if stream.per else "every"
-            message = f"stream {node.name} has {clause}, so it cannot look at later rows"
+        if stream.per:
+            raise WaitError(node, self._refused_in_instances(node.name))
+        if stream.period != ROWS:
+            message = f"stream {node.name} has every, so it cannot look at later rows"
             raise WaitError(node, message, "write next(...) in a stream of rows, or in the policy")
         value = self._expanded(stream.value.expression, names)
         if stream.on is not None:
@@ -150,9 +154,16 @@ class LaterValues:
             value = chosen_value(always, value, Decimal("0.0"))
         return value
 
+    def _refused_in_instances(self, stream: str) -> str:
+        """Say why instances of a stream cannot look at later values."""
+        nodes = [node for one in self._expressions(True, stream) for node in postorder(one)]
+        if any(node.operator is ops.AT and node.offset.is_later for node in nodes):
+            return refused("later, per", name=f"stream {stream}")
+        return refused("next, per", name=f"stream {stream}")
+
     def _name_looks(self, node: Expression) -> bool:
         is_stream = node.operator is ops.STREAM or node.operator in OF_INSTANCES
-        name = node.over.stream if node.operator is ops.OVER else node.name
+        name = stream_of(node) if is_stream else node.name
         key = is_stream, name
         if key not in self._looks:
             self._looks[key] = False

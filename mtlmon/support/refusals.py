@@ -96,6 +96,19 @@ REFUSALS: Mapping[str, Refusal] = {
         "rows wait for later ones, which advancing would not",
         _LEAVE_OUT,
     ),
+    "next, per": Refusal(
+        "x.next() does not work in a stream with `per`, as `{name}`",
+        "the rows of a key go in their order, so an instance without further rows would hold back "
+        "all that follow",
+        "a policy with that key, as `policy p per user`, waits for its rows alone",
+        name="stream s = x.next() per user",
+    ),
+    "later, per": Refusal(
+        "x.at(+5s) does not work yet in a stream with `per`, as `{name}`",
+        "rows wait for values of their key, and not for those of an instance",
+        "a policy with that key, as `policy p per user`, waits for them",
+        name="stream s = x.at(+5s) per user",
+    ),
     # ---- late rows ------------------------------------------------------------------------------
     "lateness, advance": Refusal(
         "--lateness does not work with --advance-every",

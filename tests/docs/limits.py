@@ -14,7 +14,7 @@ TABLE = re.compile(rf"{re.escape(HEAD)}(?:\|.*\n)*")
 CODE = re.compile(
     r"`[^`]*`|--[a-z][a-z-]*(?: (?:first|all|key|row|stamp|skip|parquet|strong|iso|[05]s?)\b)?"
     r"|\b(?:monitor_\w+|mtlmon\.[\w.]+\w|next\(\.\.\.\)|snapshot\(\)|pass_time|regexp_extract"
-    r"|(?:wait|late)=|clock='key'|key none|x\.next\(\)|on every 10s|@TS)|'key none'"
+    r"|(?:wait|late)=|clock='key'|key none|x\.(?:next\(\)|at\(\+5s\))|on every 10s|@TS)|'key none'"
 )
 
 

@@ -227,6 +227,20 @@ def test_what_cannot_look_at_later_values(text: str, message: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("value", "reads", "message"),
+    [
+        ("x.next() per k", "s[k] > 3", r"x\.next\(\) does not work in a stream with `per`"),
+        ("x per k from x.next() > 1", "s[k] > 3", r"x\.next\(\) does not work in a stream"),
+        ("t per k", "max(s over s) > 3", r"x\.next\(\) does not work in a stream with `per`"),
+        ("x.at(+3) per k", "s[k] > 3", r"x\.at\(\+5s\) does not work yet in a stream with `per`"),
+    ],
+)
+def test_instances_do_not_wait(value: str, reads: str, message: str) -> None:
+    with pytest.raises(PolicyError, match=message):
+        mtlmon.check(f"stream t = x.next()\nstream s = {value}\npolicy p: {reads}", ROWS).to_arrow()
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
         ("policy p on every 10: x.next() > 3", "policy p is on every 10, but x.next.. looks at"),
