@@ -11,20 +11,6 @@ from mtlmon.errors import MtlmonError
 ROWS = pa.table({"ts": [1, 2], "x": [3, 4]})
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (
-            "stream s = 1 per x on x > 3\npolicy p: s[1] > 3",
-            "rows that do not belong to the instance",
-        )
-    ],
-)
-def test_what_is_refused(text: str, message: str) -> None:
-    with pytest.raises(MtlmonError, match=message):
-        mtlmon.check(text, ROWS).to_arrow()
-
-
 def test_what_the_file_says_about_the_log_is_used() -> None:
     rows = pa.table({"at": [1, 2, 3], "who": ["a", "b", "a"], "what": ["p", "q", "q"]})
     text = 'time "at"\nevent "what"\nkey who\npolicy x: once p'
