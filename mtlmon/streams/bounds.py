@@ -510,6 +510,7 @@ def kept_instances(
         elif ticks.due is not None:
             total += kept_ticks(ticks.due, own, unit, most_ticks).total or 0
     texts = sum(column.kind.name == "text" for _, column in family.own_keys)
+    texts += sum(kind.name == "text" for kind in family.kinds_over)
     if texts:
         total += texts * _text_bytes(own.traces + LARGEST_BATCH)
     return Kept(shown, words, None, total)

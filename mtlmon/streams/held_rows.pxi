@@ -465,19 +465,13 @@ cdef class HeldRows:
     def mark_texts(self, flags, uint32_t cell):
         """For a cell that is the number of a text: set the flags of those that rows have."""
         cdef Memory memory = contiguous(flags, 1, 0, True)
-        cdef TextMarks marks
-        marks.flags = <uint8_t *> memory.buffer.buf
-        marks.numbers = NULL
-        marks.count = <size_t> memory.buffer.shape[0]
+        cdef TextMarks marks = marks_to_set(memory)
         self.visit(cell, &marks)
 
     def renumber_texts(self, new_numbers, uint32_t cell):
         """For a cell that is the number of a text: give the texts new numbers."""
         cdef Memory memory = contiguous(new_numbers, 1, 0)
-        cdef TextMarks marks
-        marks.flags = NULL
-        marks.numbers = <const uint32_t *> memory.buffer.buf
-        marks.count = <size_t> memory.buffer.shape[0] // sizeof(uint32_t)
+        cdef TextMarks marks = marks_to_renumber(memory)
         self.visit(cell, &marks)
 
     cdef int visit(self, uint32_t cell, const TextMarks *marks) except -1:

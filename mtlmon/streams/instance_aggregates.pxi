@@ -55,11 +55,15 @@ cdef class Over:
     "rank" or "histogram_quantile".
     is_float: whether values are floats, as those of quantiles; otherwise, they are integers.
     share: of a quantile.
+    is_text: whether values are numbers of texts, for "min" and "max"; then `set_ranks` comes first.
     """
 
     cdef OverKind kind
     cdef SumKind of_sums
     cdef bint is_float
+    cdef readonly bint is_text
+    cdef Ranks ranks
+    cdef Memory rank_memory
     cdef double share
     cdef int64_t *cells         # by number of the instance
     cdef uint8_t *has_value
@@ -72,7 +76,9 @@ cdef class Over:
     cdef Journal journal        # the value of an instance before; the note has its trace
     cdef QueueKind order
 
-    def __cinit__(self, str kind not None, bint is_float, double share=0.5):
+    def __cinit__(
+        self, str kind not None, bint is_float, double share=0.5, bint is_text=False
+    ):
         kinds = {
             "count": OVER_COUNT, "max": OVER_LARGEST, "min": OVER_SMALLEST,
             "quantile": OVER_QUANTILE, "rank": OVER_RANK, "histogram_quantile": OVER_BUCKETS,
@@ -82,6 +88,9 @@ cdef class Over:
             self.of_sums = sum_kind(kind)
         if self.kind in (OVER_QUANTILE, OVER_BUCKETS) and not (is_float and 0 <= share <= 1):
             raise ValueError("quantiles are of floats, and have a share from 0 to 1")
+        if is_text and (is_float or self.kind not in (OVER_LARGEST, OVER_SMALLEST)):
+            raise ValueError("texts have a least and a greatest one, and no other aggregates")
+        self.is_text = is_text
         self.share = share
         self.order = SMALLEST if self.kind == OVER_SMALLEST else LARGEST
         self.is_float = is_float
@@ -142,13 +151,75 @@ cdef class Over:
             if self.kind == OVER_RANK and self.is_float and cell == INT64_MIN:
                 # both zeros have the same place
                 cell = 0
-            code = order_code(self.order, self.is_float, False, cell)
+            code = self.code_of(cell)
             if self.is_float and code == INT64_MAX:
                 state.sorted.undefined += sign
             elif sign > 0:
                 insert_code(&state.sorted, code)
             else:
                 remove_code(&state.sorted, code)
+        return 0
+
+    cdef inline int64_t code_of(self, int64_t cell) noexcept nogil:
+        """A number in the order of values, the wanted ones last; of texts it has the number, too."""
+        cdef int64_t code
+        if not self.is_text:
+            return order_code(self.order, self.is_float, False, cell)
+        code = <int64_t> (<uint64_t> rank_of(&self.ranks, cell) << 32 | <uint32_t> cell)
+        return -code if self.order == SMALLEST else code
+
+    cdef inline int64_t cell_of(self, int64_t code) noexcept nogil:
+        if self.is_text:
+            return <uint32_t> (-code if self.order == SMALLEST else code)
+        return cell_of_code(self.order, self.is_float, False, code)
+
+    def set_ranks(self, ranks):
+        """Tell the order of all texts; see `Kernel.set_ranks`. That of known ones is as before."""
+        cdef size_t count = <size_t> len(ranks)
+        if count >> 31:
+            raise LimitError("2^31 texts or more are compared")
+        self.rank_memory = contiguous(ranks, sizeof(uint32_t), count)
+        self.ranks.places = <const uint32_t *> self.rank_memory.buffer.buf
+        self.ranks.count = count
+        self.code_texts(NULL)
+
+    cdef void code_texts(self, const TextMarks *marks) noexcept nogil:
+        """Give texts the codes of their ranks, or of their numbers, which are in the same order."""
+        cdef Sorted *sorted
+        cdef CodeBlock *block
+        cdef size_t trace
+        cdef uint32_t k, place
+        cdef int64_t cell
+        for trace in range(<size_t> self.traces):
+            sorted = &self.states[trace].sorted
+            for k in range(sorted.block_count):
+                block = &sorted.blocks[k]
+                for place in range(block.count):
+                    cell = self.cell_of(block.codes[place])
+                    if marks != NULL:
+                        visit_text(&cell, marks)
+                    block.codes[place] = self.code_of(cell)
+
+    def mark_texts(self, flags):
+        """Find the texts that instances have; see `Kernel.mark_texts`."""
+        cdef Memory memory = contiguous(flags, 1, 0, True)
+        cdef TextMarks marks = marks_to_set(memory)
+        self.visit_texts(&marks)
+
+    def renumber_texts(self, new_numbers):
+        """Give texts new numbers, as `Kernel.renumber_texts`; `set_ranks` comes behind."""
+        cdef Memory memory = contiguous(new_numbers, 1, 0)
+        cdef TextMarks marks = marks_to_renumber(memory)
+        self.visit_texts(&marks)
+
+    cdef int visit_texts(self, const TextMarks *marks) except -1:
+        cdef uint32_t number
+        self.begin()
+        for number in range(self.room):
+            if self.has_value[number]:
+                visit_text(&self.cells[number], marks)
+        if marks.numbers != NULL:
+            self.code_texts(marks)
         return 0
 
     cdef int change_sum(self, uint32_t trace, int64_t cell, int sign) except -1 nogil:
@@ -358,9 +429,7 @@ cdef class Over:
                 memcpy(result, &found, sizeof(found))
                 return FOUND
             block = &state.sorted.blocks[state.sorted.block_count - 1]
-            result[0] = cell_of_code(
-                self.order, self.is_float, False, block.codes[block.count - 1]
-            )
+            result[0] = self.cell_of(block.codes[block.count - 1])
             return FOUND
         return result_of_sums(
             self.of_sums, self.is_float, state.count, &state.specials, &self.sums, &self.squares,

@@ -908,19 +908,13 @@ cdef class Instances:
     def mark_texts(self, flags):
         """Find the texts that keys have; see `Kernel.mark_texts`."""
         cdef Memory memory = contiguous(flags, 1, 0, True)
-        cdef TextMarks marks
-        marks.flags = <uint8_t *> memory.buffer.buf
-        marks.numbers = NULL
-        marks.count = <size_t> memory.buffer.shape[0]
+        cdef TextMarks marks = marks_to_set(memory)
         self.visit_texts(&marks)
 
     def renumber_texts(self, new_numbers):
         """Give the texts of keys new numbers; `compact` comes before."""
         cdef Memory memory = contiguous(new_numbers, 1, 0)
-        cdef TextMarks marks
-        marks.flags = NULL
-        marks.numbers = <const uint32_t *> memory.buffer.buf
-        marks.count = <size_t> memory.buffer.shape[0] // sizeof(uint32_t)
+        cdef TextMarks marks = marks_to_renumber(memory)
         self.visit_texts(&marks)
         self.rebuild(self.mask + 1)
 

@@ -174,6 +174,7 @@ class Family:
         self._start = start
         self._ends = ends
         self._texts = texts
+        self._ranks = np.empty(0, np.uint32)
 
     def groups(self, keys: tuple[int, ...]) -> InstanceGroups:
         """The groups of instances that share some of the values behind `per`."""
@@ -354,13 +355,30 @@ class Family:
             of_buckets = None if bounds is None else bounds.of_instances
             aggregate.restore(part, self.table, flag, numbers, count, of_buckets)
 
+    @property
+    def _of_texts(self) -> list[native.Over]:
+        return [one for one in self.aggregates if one.is_text]
+
+    def rank_texts(self) -> None:
+        """Tell the aggregates the order of all texts, if they compare some."""
+        compared = self._of_texts
+        ranks = self._texts.ranks() if compared else self._ranks
+        if ranks is not self._ranks:
+            self._ranks = ranks
+            for one in compared:
+                one.set_ranks(ranks)
+
     def mark_texts(self, flags: Mask) -> None:
-        """Find the texts that keys have; see `native.Instances.mark_texts`."""
+        """Find the texts of keys and values; see `native.Instances.mark_texts`."""
         self.table.mark_texts(flags)
+        for one in self._of_texts:
+            one.mark_texts(flags)
 
     def renumber_texts(self, new_numbers: bytes) -> None:
-        """Give the texts of keys new numbers; `compact` comes before."""
+        """Give texts new numbers; `compact` comes before, and `rank_texts` behind."""
         self.table.renumber_texts(new_numbers)
+        for one in self._of_texts:
+            one.renumber_texts(new_numbers)
         for groups in self._groups.values():
             groups.renumber_texts()
 
@@ -602,7 +620,7 @@ class OverTask:
         if self._word in _COUNTS:
             self.kind = kinds.INTEGER if self._word == "count" else kinds.BOOLEAN
             self._values = kinds.BOOLEAN
-        elif kind.name == "text":
+        elif kind.name == "text" and self._word not in _EXTREMES:
             raise NotPossible(f"{self._word} of texts is not possible yet")
         elif self._word in _QUANTILES:
             self.kind = self._values = kinds.FLOAT
@@ -614,7 +632,8 @@ class OverTask:
             elif self._word == "rank":
                 self.kind = kinds.INTEGER
         share = node.over.parameters[0] if node.over.parameters else Decimal("0.5")
-        self._aggregate = native.Over(_OVER[self._word], is_float, float(str(share)))
+        is_text = self._values.name == "text"
+        self._aggregate = native.Over(_OVER[self._word], is_float, float(str(share)), is_text)
         family.aggregates.append(self._aggregate)
         family.kinds_over.append(self._values)
         family.groups_of.append(groups)
@@ -627,6 +646,7 @@ class OverTask:
             RowError: a sum of integers overflows.
         """
         cells, mask = self._cells(columns[self.argument_period][self._argument])
+        self.family.rank_texts()
         wanted = None
         if self._groups is not None:
             keys = self.family.cells_of(self._keys, columns[self.period], self._groups.keys)
@@ -743,6 +763,7 @@ def _at(places: NDArray[np.int64], numbers: Numbers | None, count: int) -> Numbe
 _COUNTS = {"count", "any", "all"}
 _QUANTILES = {"median", "quantile", "histogram_quantile"}
 _MEANS = {"avg", "var", "stddev"}
+_EXTREMES = {"min", "max"}
 _OVER: dict[str, _Kept] = {
     **dict.fromkeys(("count", "any", "all"), "count"),
     **dict.fromkeys(("median", "quantile"), "quantile"),

@@ -40,6 +40,24 @@ cdef inline void visit_text(int64_t *cell, const TextMarks *marks) noexcept nogi
             cell[0] = marks.numbers[cell[0]]
 
 
+cdef inline TextMarks marks_to_set(Memory flags) noexcept:
+    """Flags of texts, one byte for each."""
+    cdef TextMarks marks
+    marks.flags = <uint8_t *> flags.buffer.buf
+    marks.numbers = NULL
+    marks.count = <size_t> flags.buffer.shape[0]
+    return marks
+
+
+cdef inline TextMarks marks_to_renumber(Memory new_numbers) noexcept:
+    """New numbers of texts, four bytes for each."""
+    cdef TextMarks marks
+    marks.flags = NULL
+    marks.numbers = <const uint32_t *> new_numbers.buffer.buf
+    marks.count = <size_t> new_numbers.buffer.shape[0] // sizeof(uint32_t)
+    return marks
+
+
 cdef void visit_texts_of_rows(Rows *rows, const TextMarks *marks) noexcept nogil:
     cdef size_t place
     for place in range(index_of(rows, rows.start), index_of(rows, rows.end)):
@@ -232,10 +250,7 @@ cdef class Kernel:
         flags: a writable array of bytes, one for each text; those of texts in the state become 1.
         """
         cdef Memory memory = contiguous(flags, 1, 0, True)
-        cdef TextMarks marks
-        marks.flags = <uint8_t *> memory.buffer.buf
-        marks.numbers = NULL
-        marks.count = <size_t> memory.buffer.shape[0]
+        cdef TextMarks marks = marks_to_set(memory)
         self.visit_all_texts(&marks)
 
     def renumber_texts(self, new_numbers):
@@ -244,10 +259,7 @@ cdef class Kernel:
         new_numbers: bytes of uint32 items, indexed by the current number.
         """
         cdef Memory memory = contiguous(new_numbers, 1, 0)
-        cdef TextMarks marks
-        marks.flags = NULL
-        marks.numbers = <const uint32_t *> memory.buffer.buf
-        marks.count = <size_t> memory.buffer.shape[0] // sizeof(uint32_t)
+        cdef TextMarks marks = marks_to_renumber(memory)
         self.visit_all_texts(&marks)
 
     cdef int visit_all_texts(self, const TextMarks *marks) except -1:

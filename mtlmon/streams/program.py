@@ -747,8 +747,7 @@ class StreamProgram:
             self._ticking = self._ticking.restored(parts[3])
         except ValueError:
             raise SnapshotError("the snapshot is of other streams") from None
-        for one in self._kernels:
-            one.rank_texts()
+        self._rank_texts()
         rest = iter(parts[4:])
         widened = self._widened(parts[2])
         for one in self._kernels:
@@ -847,8 +846,12 @@ class StreamProgram:
         numbers = self._texts.keep(is_kept)
         for holder in holders:
             holder.renumber_texts(numbers)
-        for kernel in self._kernels:
-            kernel.rank_texts()
+        self._rank_texts()
+
+    def _rank_texts(self) -> None:
+        """Tell those that compare texts the order of all."""
+        for one in (*self._kernels, *self._families):
+            one.rank_texts()
 
     def _natives(self) -> Iterator[native.Kernel]:
         return _natives(self._kernels)

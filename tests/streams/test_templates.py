@@ -592,7 +592,7 @@ def test_integers_and_floats_name_the_same_instances() -> None:
         ("stream x = i per k as p, m as p", "two values after per are called p"),
         ("stream x = i > 1 per k\npolicy q: once x", "2:16: stream x has a value for each"),
         ("stream x = 7\npolicy q: once x", "2:16: the predicate is an integer, not true or false"),
-        ("stream x = s per k\nstream y = max(x over x)", "max of texts is not possible yet"),
+        ("stream x = s per k\nstream y = sum(x over x)", "sum takes numbers, not x"),
         (
             "stream x = y.last(or: 0) + 1 per k\nstream y = x.last(or: 0) per k until row.b",
             "read each other, but not per instance",
