@@ -197,6 +197,12 @@ def correct(
         source.track_rows()
     if options.output.arrival:
         source.cut_batches()
+    for one in file.assumptions if isinstance(file, PolicyFile) else ():
+        if one.subject == "instances":
+            options.host.note(
+                f"'assume {one}' is not watched: how many instances are alive at once is not known "
+                "where late rows change when they begin and end"
+            )
     with closing(source):
         logs = statuses(source)
         reasons.check(logs)

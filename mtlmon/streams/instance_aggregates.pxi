@@ -161,7 +161,7 @@ cdef class Over:
         return 0
 
     cdef inline int64_t code_of(self, int64_t cell) noexcept nogil:
-        """A number in the order of values, the wanted ones last; of texts it has the number, too."""
+        """A number in the order of values, the wanted ones last; it tells which text it is."""
         cdef int64_t code
         if not self.is_text:
             return order_code(self.order, self.is_float, False, cell)

@@ -850,8 +850,10 @@ class StreamProgram:
 
     def _rank_texts(self) -> None:
         """Tell those that compare texts the order of all."""
-        for one in (*self._kernels, *self._families):
-            one.rank_texts()
+        for kernel in self._kernels:
+            kernel.rank_texts()
+        for family in self._families:
+            family.rank_texts()
 
     def _natives(self) -> Iterator[native.Kernel]:
         return _natives(self._kernels)

@@ -186,3 +186,8 @@ policy q: sum(seen over seen) < 100
             found = mtlmon(*arguments, str(tmp_path / "p.mtl"), str(tmp_path / "log.csv"))
             assert found.errors == shown
             assert found.status == 0
+    late = mtlmon("--lateness", "2s", str(tmp_path / "p.mtl"), str(tmp_path / "log.csv"))
+    note = (
+        "'assume instances <= 2' is not watched: how many instances are alive at once is not known"
+    )
+    assert late.errors == f"mtlmon: {note} where late rows change when they begin and end\n"
