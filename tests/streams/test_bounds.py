@@ -40,6 +40,7 @@ from tests.streams.programs import (
     rows,
     ticking_programs,
 )
+from tests.streams.test_born_at_ticks import files as files_born_at_ticks
 from tests.streams.test_instance_ticks import files as files_of_ticks
 from tests.streams.test_kernels import AGGREGATES, QUANTILES, kernel_of
 from tests.streams.test_templates import SCHEMA as SCHEMA_OF_INSTANCES
@@ -210,6 +211,7 @@ def total_bound(program: StreamProgram, log: list[Row], instances: int | None = 
     has_ticks = bool(program.periods)
     family_of = {id(kernel): one for one in program.families for kernel in one.kernels}
     periods = {ticks.frame: ticks.period for ticks in program.instance_ticks}
+    periods |= {family.frame: family.lifetime.clock for family in program.families}
     found = []
     for kernel, period in program.kernels:
         family = family_of.get(id(kernel))
@@ -266,7 +268,9 @@ def test_programs_hold_no_more_than_their_bound(
 
 
 @given(
-    st.one_of(files(), files(has_ticks=True), files_of_ticks()), rows_of_instances(60), st.data()
+    st.one_of(files(), files(has_ticks=True), files_of_ticks(), files_born_at_ticks()),
+    rows_of_instances(60),
+    st.data(),
 )
 def test_instances_hold_no_more_than_their_bound(
     file: File, log: list[Row], data: st.DataObject
@@ -348,6 +352,13 @@ def test_what_limits_instances() -> None:
     assert assumed.living(family) == 7
     # it is forgotten when the window has emptied
     assert living("per k", "count[0,9]()") == 110
+    # each key has a tick every 5, whatever rows there are
+    text = "stream h = i.hold() every 5\nstream x = h per h every 5 until silence() > 9"
+    (family,) = File(text).program().families
+    assert Load([rate], "s", has_keys=False).living(family) == 3
+    assert Load([rate], "s", has_keys=True).living(family) is None
+    keys = Assumption("keys", 4, None)
+    assert Load([rate, keys], "s", has_keys=True).living(family) == 12
 
 
 def test_ticks_without_rows_do_not_pile_up() -> None:
