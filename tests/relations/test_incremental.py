@@ -63,7 +63,12 @@ CHOSEN = (
     a.ValidUntil(a.Union(a.Shift(ONE, 5, 5), OTHER), predicate("k = 1"), ("t",)),
     a.ValidLast(a.Shift(UNTIL, 3, 1), 1, ("t",)),
     a.Split(a.Semijoin(UNTIL_THEN, OTHER, predicate("k = k2"), programs.NAMES), 2),
-    a.Split(a.Where(a.Split(a.Union(PAIRS.left, a.Shift(ONE, 2, 6)), 3), predicate("k = 1")), 2),
+    a.Split(
+        a.Where(
+            a.Split(a.Union(PAIRS.left, a.Shift(a.ValidFor(ONE, 5), 2, 6)), 3), predicate("k = 1")
+        ),
+        2,
+    ),
     a.Timed(a.Semijoin(UNTIL, OTHER, predicate("k = k2"), programs.NAMES), "from", "to"),
     a.Shift(PAIRS, -2, -1),
 )
