@@ -292,9 +292,10 @@ def calling_files(draw: st.DrawFn, has_ticks: bool = False) -> File:
     last += [grouped(one([*folds, "rank(x over x)"]), own_group), *folds]
     lines.append(f"stream z = {one(last)} {per}{one(['', on, f' on {one(CALLS[per])}'])}{rest}")
     folds += [grouped(fold, one(GROUPS[per])) for fold in [*folds, "rank(x over x)"]]
-    folds += ["rank(x over x)", "any(x < r over x)", "sum(r - x over r)", "sum(x + z over x)"]
-    if "count[" in lines[-1]:
-        folds.remove("sum(x + z over x)")
+    folds += ["rank(x over x)", "any(x < r over x)", "sum(r - x over r)"]
+    if lines[-1].startswith(("stream z = x per", "stream z = r per", "stream z = x.hold()")):
+        # other values may be read as of now, or be no numbers
+        folds.append("sum(x + z over x)")
     lines.append(f"stream w = {one(folds)}")
     lines.append(f"stream v = {one([looked, f'{looked}.last(or: 0)', f'sum[0,5]({looked})'])}")
     if has_ticks:
