@@ -646,6 +646,13 @@ class OverTask:
             RowError: a sum of integers overflows.
         """
         cells, mask = self._cells(columns[self.argument_period][self._argument])
+        first = None
+        if self.argument_period != ROWS and self._first is not None:
+            clock = self.family.lifetime.clock
+            if points.batch(clock).count:
+                (cell,), is_known = self._cells(columns[clock][self._first].slice(0, 1))
+                first = int(cell) if is_known is None or is_known[0] else None
+        # all texts of the batch are known now
         self.family.rank_texts()
         wanted = None
         if self._groups is not None:
@@ -654,11 +661,6 @@ class OverTask:
         if self.argument_period == ROWS:
             results, validity, done = self._at_rows(points, cells, mask, wanted)
         else:
-            first = None
-            clock = self.family.lifetime.clock
-            if self._first is not None and points.batch(clock).count:
-                (cell,), is_known = self._cells(columns[clock][self._first].slice(0, 1))
-                first = int(cell) if is_known is None or is_known[0] else None
             results, validity, done = self._among_ticks(points, cells, mask, first, wanted)
         if done < points.batch(self.period).count:
             shown = shorten(str(self._node), _SHOWN_WIDTH)

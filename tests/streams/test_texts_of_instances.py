@@ -84,3 +84,17 @@ def test_texts_are_in_the_order_of_code_points() -> None:
     greatest = ["\ue000", "\ue000", *["\U0001f600"] * 4, "\ue000"]
     assert [row and row["w"] for row in found] == greatest
     assert [row and row["v"] for row in found] == ["\ue000", "é", "é", "Z", "Z", "", ""]
+
+
+def test_first_texts_that_no_row_has_are_in_the_order() -> None:
+    """Rationale: instances begin with a text of the expression, which is compared at once."""
+    fold = '(coalesce(x, "b") over x)'
+    lines = ["stream x = s.last() per k every 2", f"stream w = max{fold}", f"stream v = min{fold}"]
+    file = File("\n".join(lines))
+    cells = dict.fromkeys(SCHEMA.names)
+    rows = [(0, 0, "a"), (1, 0, "a"), (2, 1, "Z"), (3, 0, "a"), (4, 1, "Z")]
+    log: list[Row] = [(time, 0, {**cells, "k": k, "s": text}) for time, k, text in rows]
+    for cuts in ([], [2], [1, 2, 3]):
+        found, _ = in_batches(file, log, cuts, 9, 5, only_due=False)
+        assert [row and row["w"] for row in found] == ["b", "a", "b", "a", "a"]
+        assert [row and row["v"] for row in found] == ["b", "a", "a", "Z", "Z"]
