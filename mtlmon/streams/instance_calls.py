@@ -16,13 +16,13 @@ import pyarrow as pa
 from mtlmon.policy.predicates.time_points import ROWS
 from mtlmon.streams.instance_groups import FORGOTTEN
 from mtlmon.streams.instances import where_true
+from mtlmon.streams.layer import TakenTask
 from mtlmon.streams.points import call_places
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from mtlmon.streams.instances import Family, KeyColumn
-    from mtlmon.streams.kernels import Kernel
     from mtlmon.streams.layer import Columns
     from mtlmon.streams.points import Integers, Numbers, Points
 
@@ -91,12 +91,8 @@ class InstanceCalls:
         before: Integers = _WEIGHT * (np.cumsum(of_rows) - of_rows)
         return before
 
-    def find(self, columns: Columns, points: Points) -> Integers:
-        """Find the time-points of a batch, whose instances have begun and ended.
-
-        Returns:
-            Their places, in order; see `points.call_places`.
-        """
+    def add(self, columns: Columns, points: Points) -> None:
+        """Add the time-points of a batch, whose instances have begun and ended."""
         table, rows, own = self.family.table, points.batch(ROWS), columns[ROWS]
         found: list[Integers] = []
         for keys, where in self.calls:
@@ -108,48 +104,15 @@ class InstanceCalls:
                 continue
             is_calling = None if where is None else where_true(own[where])
             found.append(np.frombuffer(table.living_of(rows, is_calling), np.int64))
-        return np.unique(np.concatenate(found))
+        points.add_calls(self.frame, np.unique(np.concatenate(found)), self.family.numbers)
 
 
-class InstanceCallsTask:
-    """Finds these time-points, behind the task that begins and ends the instances.
-
-    Args:
-        calls: finds them.
-    """
-
-    period = argument_period = ROWS
-
-    def __init__(self, calls: InstanceCalls) -> None:
-        self.kernels: list[Kernel] = []
-        self._calls = calls
-
-    def run(self, columns: Columns, points: Points) -> None:
-        """Find the time-points of a batch."""
-        calls = self._calls
-        points.add_calls(calls.frame, calls.find(columns, points), calls.family.numbers)
-
-
-class SameRowsTask:
+class SameRowsTask(TakenTask):
     """Values in instances at the rows that call them, as far as they have time-points there.
 
-    Args:
-        result: the name of the new column.
-        argument: the name of the column.
-        argument_period: the number of its time-points, which are rows or calls of the instances.
-        period: that of the calls.
+    Their own time-points are rows or calls of the instances.
     """
 
-    def __init__(self, result: str, argument: str, argument_period: int, period: int) -> None:
-        self.kernels: list[Kernel] = []
-        self.argument_period = argument_period
-        self.period = period
-        self._result = result
-        self._argument = argument
-
-    def run(self, columns: Columns, points: Points) -> None:
-        """Choose the values, null where there are none, and add them to the columns."""
-        values = columns[self.argument_period][self._argument]
+    def taken(self, points: Points) -> pa.Array:
         places, is_found = points.same_rows(self.argument_period, self.period)
-        chosen = pa.array(places, mask=~is_found)
-        columns[self.period][self._result] = values.take(chosen)
+        return pa.array(places, mask=~is_found)

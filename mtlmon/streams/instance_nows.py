@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from mtlmon.policy.predicates.time_points import ROWS
 from mtlmon.streams import native
+from mtlmon.streams.layer import TakenTask
 from mtlmon.streams.points import Readings
 from mtlmon.streams.ticking import Ticks
 from mtlmon.syntax.interval import MAXIMUM_BOUND
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mtlmon.streams.instances import Family
-    from mtlmon.streams.kernels import Kernel
     from mtlmon.streams.layer import Columns, Layer
     from mtlmon.streams.points import Points
 
@@ -64,8 +64,11 @@ class InstanceNows:
         self.delays = sorted(delay for delay in delays if 0 < delay <= MAXIMUM_BOUND)
         self.forget_all()
 
-    def find(self, points: Points) -> Readings:
-        """Find the time-points of a batch, whose instances have begun and ended."""
+    def add(self, _columns: Columns, points: Points) -> None:
+        """Add the time-points of a batch, whose instances have begun and ended."""
+        points.add_readings(self.frame, self._find(points))
+
+    def _find(self, points: Points) -> Readings:
         family = self.family
         is_row = None
         if not points.has_ticks:
@@ -126,43 +129,8 @@ class InstanceNows:
         return self._changed.held_bytes
 
 
-class InstanceNowsTask:
-    """Finds these time-points, behind the task that begins and ends the instances.
+class OwnRowsTask(TakenTask):
+    """Values as of now, at the rows of the instances themselves."""
 
-    Args:
-        nows: finds them.
-    """
-
-    period = argument_period = ROWS
-
-    def __init__(self, nows: InstanceNows) -> None:
-        self.kernels: list[Kernel] = []
-        self._nows = nows
-
-    def run(self, columns: Columns, points: Points) -> None:
-        """Find the time-points of a batch."""
-        points.add_readings(self._nows.frame, self._nows.find(points))
-
-
-class OwnRowsTask:
-    """A column of values as of now, at the rows of the instances themselves.
-
-    Args:
-        result: the name of the new column.
-        argument: the name of the column.
-        argument_period: the number of its time-points.
-        period: that of the rows.
-    """
-
-    def __init__(self, result: str, argument: str, argument_period: int, period: int) -> None:
-        self.kernels: list[Kernel] = []
-        self.argument_period = argument_period
-        self.period = period
-        self._result = result
-        self._argument = argument
-
-    def run(self, columns: Columns, points: Points) -> None:
-        """Choose the values, and add them to the columns."""
-        values = columns[self.argument_period][self._argument]
-        own = points.readings(self.argument_period).own
-        columns[self.period][self._result] = values.take(pa.array(own))
+    def taken(self, points: Points) -> pa.Array:
+        return pa.array(points.readings(self.argument_period).own)

@@ -18,16 +18,16 @@ from mtlmon.streams.forgetting import of_remembered, silence_to_forget
 from mtlmon.streams.instance_calls import (
     CallColumns,
     InstanceCalls,
-    InstanceCallsTask,
     SameRowsTask,
 )
 from mtlmon.streams.instance_groups import InstanceBounds, InstanceGroups
-from mtlmon.streams.instance_nows import InstanceNows, InstanceNowsTask, OwnRowsTask
-from mtlmon.streams.instance_ticks import InstanceTicks, InstanceTicksTask
+from mtlmon.streams.instance_nows import InstanceNows, OwnRowsTask
+from mtlmon.streams.instance_ticks import InstanceTicks
 from mtlmon.streams.instances import (
     Ends,
     Family,
     FamilyTask,
+    InstancePointsTask,
     KeyColumn,
     LookUpTask,
     NullTask,
@@ -135,7 +135,7 @@ class InstancePlacer:
             if frame not in self._nows:
                 nows = self._nows[frame] = InstanceNows(frame, family)
                 family.nows.append(nows)
-                self._columns.layer(layer).tasks.append(InstanceNowsTask(nows))
+                self._columns.layer(layer).tasks.append(InstancePointsTask(nows))
             return family, layer
         if period < ROWS:
             if frame not in self._calls:
@@ -145,11 +145,11 @@ class InstancePlacer:
         if period != ROWS:
             family, layer = self.family(self._declared.frame_of(lifetime, ROWS))
             if frame not in self._instance_ticks:
-                ticks = InstanceTicks(frame, family, period)
+                time = self._columns.time_column()
+                ticks = InstanceTicks(frame, family, period, time)
                 family.own_ticks.append(ticks)
                 self._instance_ticks[frame] = ticks
-                time = self._columns.time_column()
-                self._columns.layer(layer).tasks.append(InstanceTicksTask(ticks, time))
+                self._columns.layer(layer).tasks.append(InstancePointsTask(ticks))
             return family, layer
         if frame not in self._placed_families:
             stream = self._declared.stream_of(frame)
@@ -178,7 +178,7 @@ class InstancePlacer:
             found.append(CallColumns(tuple(keys), where))
         calls = InstanceCalls(frame, family, found)
         family.calls.append(calls)
-        self._columns.layer(layer).tasks.append(InstanceCallsTask(calls))
+        self._columns.layer(layer).tasks.append(InstancePointsTask(calls))
         return calls, layer
 
     def _new_family(self, frame: int, stream: Stream, lifetime: Lifetime) -> tuple[Family, int]:

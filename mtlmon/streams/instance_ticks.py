@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from mtlmon.policy.predicates.environment import Environment
     from mtlmon.streams.delays import Delays
     from mtlmon.streams.instances import Family
-    from mtlmon.streams.kernels import Kernel
     from mtlmon.streams.layer import Columns
     from mtlmon.streams.points import Points
 
@@ -60,6 +59,7 @@ class InstanceTicks:
         family: the instances.
         period: the period of the ticks; from `BEGINNINGS` on, each instance counts them from its
             beginning.
+        time: the time column, if rows have it.
 
     Attributes:
         frame: as given.
@@ -69,9 +69,10 @@ class InstanceTicks:
         delays: when rows make a difference to values; None if others do, too.
     """
 
-    def __init__(self, frame: int, family: Family, period: int) -> None:
+    def __init__(self, frame: int, family: Family, period: int, time: TimeColumn | None) -> None:
         self.frame = frame
         self.family = family
+        self._time = time
         self.is_from_beginning = period >= BEGINNINGS
         self.period = period - BEGINNINGS if self.is_from_beginning else period
         self.delays: Delays | None = None
@@ -94,12 +95,16 @@ class InstanceTicks:
         """Finds the ticks at which values may change; None if all are found."""
         return self._due
 
-    def find(self, points: Points) -> tuple[Ticks, NDArray[np.uint32]]:
-        """Find the ticks of a batch, whose instances have begun and ended.
+    def add(self, columns: Columns, points: Points) -> None:
+        """Add the ticks of a batch, whose instances have begun and ended."""
+        found, traces = self._find(points)
+        points.add_instance_ticks(self.frame, found, traces)
+        if self._time is not None:
+            name, kind, environment = self._time
+            columns[self.frame][name] = tick_times(found.time_stamps, kind, environment)
 
-        Returns:
-            The ticks, with the numbers of instances, and the numbers of their traces.
-        """
+    def _find(self, points: Points) -> tuple[Ticks, NDArray[np.uint32]]:
+        """The ticks, with the numbers of instances, and the numbers of their traces."""
         table = self.family.table
         times, numbers = self._candidates(points)
         if not len(times):
@@ -220,28 +225,3 @@ class InstanceTicks:
     def held_bytes(self) -> int:
         """The number of bytes that the state takes."""
         return 0 if self._due is None else self._due.held_bytes
-
-
-class InstanceTicksTask:
-    """Finds the ticks of instances, behind the task that begins and ends the instances.
-
-    Args:
-        ticks: the ticks.
-        time: the time column, if rows have it.
-    """
-
-    period = argument_period = ROWS
-
-    def __init__(self, ticks: InstanceTicks, time: TimeColumn | None) -> None:
-        self.kernels: list[Kernel] = []
-        self._ticks = ticks
-        self._time = time
-
-    def run(self, columns: Columns, points: Points) -> None:
-        """Find the ticks of a batch."""
-        found, traces = self._ticks.find(points)
-        points.add_instance_ticks(self._ticks.frame, found, traces)
-        if self._time is not None:
-            name, kind, environment = self._time
-            own = columns[self._ticks.frame]
-            own[name] = tick_times(found.time_stamps, kind, environment)

@@ -404,6 +404,24 @@ class FamilyTask:
             self._ending.put(columns, found, rows)
 
 
+class InstancePointsTask:
+    """Finds time-points of instances, behind the task that begins and ends these.
+
+    Args:
+        finder: adds the time-points of a batch.
+    """
+
+    period = argument_period = ROWS
+
+    def __init__(self, finder: InstanceTicks | InstanceNows | InstanceCalls) -> None:
+        self.kernels: list[Kernel] = []
+        self._finder = finder
+
+    def run(self, columns: Columns, points: Points) -> None:
+        """Add the time-points of a batch."""
+        self._finder.add(columns, points)
+
+
 class RowsTask:
     """A column of instances as a column of rows, with the same name.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 import pyarrow as pa
@@ -133,14 +134,14 @@ class KernelTask:
             raise RowError(f"{shown} overflows 64 bits", rows=(done,))
 
 
-class ChoiceTask:
-    """A column at some of its ticks.
+class TakenTask(ABC):
+    """Values of a column at other time-points than its own.
 
     Args:
         result: the name of the column of the results.
         argument: the name of the column.
-        argument_period: its period.
-        period: the period of the results, a multiple, or the number of such ticks of instances.
+        argument_period: its time-points.
+        period: those of the results.
 
     Attributes:
         result: as given.
@@ -154,11 +155,21 @@ class ChoiceTask:
         self.argument = argument
         self.argument_period = argument_period
 
+    @abstractmethod
+    def taken(self, points: Points) -> pa.Array:
+        """Return for each result the index of the value; null for none."""
+
     def run(self, columns: Columns, points: Points) -> None:
-        """Choose the values, and add them to the columns."""
-        chosen = points.common(self.argument_period, self.period)
+        """Take the values, and add them to the columns."""
         values = columns[self.argument_period][self.argument]
-        columns[self.period][self.result] = values.take(pa.array(chosen))
+        columns[self.period][self.result] = values.take(self.taken(points))
+
+
+class ChoiceTask(TakenTask):
+    """A column at some of its ticks: those of a multiple, or such ticks of instances."""
+
+    def taken(self, points: Points) -> pa.Array:
+        return pa.array(points.common(self.argument_period, self.period))
 
 
 class LayerError(Exception):

@@ -458,21 +458,16 @@ class Points:
         keys = np.concatenate([self._order_of(argument), self._order_of(result)])
         times = np.concatenate([batch.times for batch in batches])
         numbers = np.concatenate([self._numbers_of(batch) for batch in batches])
-        order = np.lexsort((times, keys))
-        places = order.argsort()
-        count = batches[0].count
-        if self._clocks.get(argument, ROWS) != ROWS:
-            order = np.lexsort((numbers, times, keys))
-            same = (np.diff(times[order]) == 0) & (np.diff(numbers[order].astype(np.int64)) == 0)
-            is_first = np.append(np.ones(min(len(order), 1), np.bool_), ~same)
-            places = np.empty(len(order), np.int64)
-            places[order] = np.cumsum(is_first) - 1
-            order = order[is_first]
-            is_result = np.zeros(len(order), np.uint8)
-            is_result[places[count:]] = 1
-            batch = native.Batch(times[order], numbers[order], len(order), self._clock)
-            return Meeting(batch, places[:count], places[count:], is_result)
-        is_result = (order >= count).astype(np.uint8)
+        can_be_same = self._clocks.get(argument, ROWS) != ROWS
+        order = np.lexsort((numbers, times, keys) if can_be_same else (times, keys))
+        is_first = np.ones(len(order), np.bool_)
+        if can_be_same:
+            is_first[1:] = (np.diff(times[order]) != 0) | (np.diff(numbers[order]) != 0)
+        places = np.empty(len(order), np.int64)
+        places[order] = np.cumsum(is_first) - 1
+        count, order = batches[0].count, order[is_first]
+        is_result = np.zeros(len(order), np.uint8)
+        is_result[places[count:]] = 1
         batch = native.Batch(times[order], numbers[order], len(order), self._clock)
         return Meeting(batch, places[:count], places[count:], is_result)
 
