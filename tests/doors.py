@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from mtlmon.checking.bounds import Bound, FileBounds, bounds_of, guessed_schema, monitors_kept
     from mtlmon.checking.changes import KINDS_OF, ChangedAnswers, ChangeLines
     from mtlmon.checking.changes import Bound as FinalBound
+    from mtlmon.checking.counted_lines import CountedLines
     from mtlmon.checking.history_check import Bounds, HistoryCheck
     from mtlmon.checking.last_rows import LastRow, LastRows
     from mtlmon.checking.late_checks import LateChecks

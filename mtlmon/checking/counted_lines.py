@@ -43,7 +43,7 @@ class CountedLines:
         self._unfinished = b""
         if b"!" not in text or (b"!@" not in text and not text.endswith(b"!")):
             self._begins_line = text.endswith(b"\n") if text else self._begins_line
-            yield block, None
+            yield memoryview(text), None
             return
         last = text.rfind(b"\n") + 1
         if text[last : last + 1] == b"!" and (last or self._begins_line):
