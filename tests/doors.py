@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from mtlmon.checking import bounds as checking_bounds
     from mtlmon.checking import feeding as checking_feeding
     from mtlmon.checking import idle_keys as checking_idle_keys
+    from mtlmon.checking import late_bounds as checking_late_bounds
     from mtlmon.checking import late_messages as checking_late_messages
     from mtlmon.checking import late_origins as checking_late_origins
     from mtlmon.checking import late_partitions as checking_late_partitions

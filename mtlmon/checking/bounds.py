@@ -209,12 +209,20 @@ def bounds_of(
         atoms = _atoms_of(file, [file.policies[number] for number in own])
         needs = needs_of(file, [name for some in atoms.values() for name in some])
         names = [name for name in file.streams if name in needs.streams]
-        kept, obstacles = _kept(file, atoms, (), columns, schema, relations)
+        kept, obstacles, by_trace = _kept(file, atoms, (), columns, schema, relations)
         restless |= dict.fromkeys(obstacles)
         if lateness is not None:
             states = [one for some in kept.values() for one in some]
             late = _of_late_rows(
-                file, own, columns, schema, lateness, states, looked_up, has_ids=has_ids
+                file,
+                own,
+                columns,
+                schema,
+                lateness,
+                states,
+                looked_up,
+                has_ids=has_ids,
+                by_trace=by_trace,
             )
             of_policies.setdefault(own[0], []).extend(late)
         streams += (_of_stream(file, name, columns, kept) for name in names)
@@ -232,7 +240,7 @@ def bounds_of(
     # which key they would have is not known if files have several, and no run computes them
     unused = [name for name in file.streams if name not in used and file.has_one_key]
     if unused:
-        kept, _ = _kept(file, {}, unused, columns, schema, relations)
+        kept, *_ = _kept(file, {}, unused, columns, schema, relations)
         streams += (_of_stream(file, name, columns, kept) for name in unused)
     policies = [
         _of_policy(
@@ -270,6 +278,7 @@ def _of_late_rows(
     looked_up: LookedUp | None,
     *,
     has_ids: bool,
+    by_trace: bool,
 ) -> list[Kept]:
     """What late rows need in a partition, beside the histories of its policies."""
     load = _load(file, columns)
@@ -281,7 +290,9 @@ def _of_late_rows(
         and (counted := _changes_of(file, policy, columns, looked_up)) is not None
     }
     changes = [counted(lateness) for counted in by_relation.values()]
-    rows = late_rows_kept(file, policies, schema, load, lateness, states, changes)
+    rows = late_rows_kept(
+        file, policies, schema, load, lateness, states, changes, by_trace=by_trace
+    )
     found = [] if rows is None else [rows]
     if has_ids:
         found.append(ids_kept(load, lateness, depends=rows is not None))
@@ -339,10 +350,11 @@ def _kept(
     columns: tuple[str, ...],
     schema: pa.Schema,
     relations: Mapping[str, Relation],
-) -> tuple[dict[tuple[str, str], list[Kept]], list[str]]:
+) -> tuple[dict[tuple[str, str], list[Kept]], list[str], bool]:
     """Return what the program for some atoms and streams keeps, by what it is for.
 
-    The keys are "stream" or "atom", and a name. With it comes why all ticks of keys are computed.
+    The keys are "stream" or "atom", and a name. With it come why all ticks of keys are computed,
+    and whether the state of each trace can be by itself.
     """
     needs = needs_of(file, [name for some in atoms.values() for name in some], streams)
     wanted = {
@@ -402,7 +414,8 @@ def _kept(
             owner = owners.get(id(family.lifetime.keys[0]), ("atom", ""))
             kept = kept_instances(family, load, unit, MOST_TICKS, has_ticks=has_ticks)
             found.setdefault(owner, []).append(kept)
-    return found, restless
+    by_trace = all(program is None or program.can_be_by_trace for program in programs)
+    return found, restless, by_trace
 
 
 def _restless(

@@ -11,8 +11,10 @@ from mtlmon.checking.shared_rows import LEAST_SHARING
 from mtlmon.history.native import event_bytes, trace_bytes
 from mtlmon.policy.needs import needs_of, remembers
 from mtlmon.policy.predicates.time_points import when_in_units
+from mtlmon.relations.revised import LEAST_SPACING
 from mtlmon.streams import bounds
 from mtlmon.streams.bounds import TEXT_BYTES, Kept
+from mtlmon.streams.round_rows import WHOLE_SPACING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -69,18 +71,15 @@ _NO_END = "records that are kept until a row ends them have no limit: valid 1d h
 # `Revisions` has them.
 _SPARE_QUERY_ROWS = 64
 _SPARE_QUERY_RECORDS = 1_024
-# The rows of a chunk of relations at least, as `RevisedRelations` has them, and how many spans of
-# batches are apart; a span takes some bytes, too.
-_ROWS_OF_CHUNK = 1_024
+# How many spans of batches of relations are apart, as `RevisedRelations` has them; a span takes
+# some bytes, too.
 _MOST_SPANS = 17
 _SPAN_BYTES = 2_048
 # The words of a pending time-point in a state.
 _WORDS = 3
 # What the chunks of rows take, as `RoundRows` has them: what a row takes beside its columns and
-# atoms, and the rows of a chunk at least where it has a state of the whole program, with the share
-# of the state of a row, and what such a chunk itself takes.
+# atoms, the share of a row in a state of the whole program, and what a chunk with it takes.
 _NAME_BYTES = 20
-_SPACING = 1024
 _STATE_BYTES = 24
 _CHUNK_BYTES = 1024
 # The same where each trace has states: the rows of the first chunk of a trace that could be
@@ -159,7 +158,7 @@ def relation_kept(relation: OfRows, load: Load, lateness: int, remembered: int |
     if remembered is None:
         return Kept(name, words, None, None, _NO_END)
     # a chunk can have twice as many before it is cut, and so much can be below the bound
-    room = max(_ROWS_OF_CHUNK, remembered)
+    room = max(LEAST_SPACING, remembered)
     more = 2 * room + bounds.LARGEST_BATCH
     said = said_within(relation.extent, load, lateness, more)
     now = said_within(relation.extent, load, 0)
@@ -266,6 +265,8 @@ def late_rows_kept(
     lateness: int,
     states: Sequence[Kept],
     changes: Sequence[Counted] = (),
+    *,
+    by_trace: bool,
 ) -> Kept | None:
     """Return about what is remembered of rows on which windows and streams depend.
 
@@ -278,6 +279,7 @@ def late_rows_kept(
         states: what the streams and windows of the partition keep.
         changes: how many changes of relations there are within the lateness, for each relation
             whose changes are time-points.
+        by_trace: whether each trace has states of its own.
 
     Returns:
         The rows with their atoms, and the states between them. If no atom depends on other rows,
@@ -310,15 +312,16 @@ def late_rows_kept(
         own = rows * event_bytes(1) + traces * (of_ticks + trace_bytes(1))
         if not depends:
             return own
-        # the first chunk of all rows, or of a trace, may have rows that could be forgotten
-        held = rows + _SPACING + state // _STATE_BYTES
-        shared = held * (_PLACE_BYTES + _CHUNK_BYTES // _SPACING)
-        shared += (2 * held + _SPARE_ROWS) * of_row + _CHUNK_BYTES + 3 * state
-        held = rows + min(traces, rows) * _ROWS_OF_TRACE
-        by_trace = held * _PLACE_BYTES + (2 * held + _SPARE_ROWS) * of_row
-        # a trace has a state at its end, one where it is computed again, and one between chunks
-        by_trace += traces * _TRACE_BYTES + 3 * state
-        return own + of_changes + max(shared, by_trace)
+        # the first chunk of all rows, or of a trace, may have rows that could be forgotten; of the
+        # states one is at the end, one where rows are computed again, and one between chunks
+        more = 3 * state
+        if by_trace:
+            held = rows + min(traces, rows) * _ROWS_OF_TRACE
+            more += traces * _TRACE_BYTES + held * _PLACE_BYTES
+        else:
+            held = rows + WHOLE_SPACING + state // _STATE_BYTES
+            more += _CHUNK_BYTES + held * (_PLACE_BYTES + _CHUNK_BYTES // WHOLE_SPACING)
+        return own + of_changes + more + (2 * held + _SPARE_ROWS) * of_row
 
     of_states = [one.per_key for one in states]
     for one in states:

@@ -47,10 +47,10 @@ if TYPE_CHECKING:
     from mtlmon.relations.records import Records
     from mtlmon.streams.named_rows import Names
 
-__all__ = ["Changed", "RevisedRelation", "RevisedRelations"]
+__all__ = ["LEAST_SPACING", "Changed", "RevisedRelation", "RevisedRelations"]
 
 # A chunk has at least so many rows: to evaluate relations takes about as long for fewer.
-_LEAST_SPACING = 4096
+LEAST_SPACING = 4096
 _CHUNK_BYTES = 1024
 # So many batches are told of by themselves at the end, before they are told of as one.
 _MOST_SPANS = 16
@@ -313,7 +313,7 @@ class RevisedRelations(ChunkedRows[_Chunk]):
 
     def _room(self, chunk: _Chunk) -> int:
         """How many rows a chunk should have: states take no more memory than they do."""
-        return self.spacing or max(_LEAST_SPACING, sum(one.record_count for one in chunk.states))
+        return self.spacing or max(LEAST_SPACING, sum(one.record_count for one in chunk.states))
 
     # ---- late rows -------------------------------------------------------------------------
 

@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from mtlmon.streams.late_computing import Computer
     from mtlmon.streams.late_ticks import ChangedTicks, Queue
 
-__all__ = ["RoundRows", "Touching"]
+__all__ = ["WHOLE_SPACING", "RoundRows", "Touching"]
 
 # A chunk has at least so many rows, if its state does not suggest more.
 _SPACING = 16
 # The same where a chunk has a state of the whole program.
-_WHOLE_SPACING = 4096
+WHOLE_SPACING = 4096
 # So many places of rows that have gone are kept before all places change.
 _SPARE_ROWS = 4096
 # With more parts, rows are joined to fewer.
@@ -182,7 +182,7 @@ class RoundRows:
         # the traces of the history
         self._groups: dict[int, None] = {}
         if not self._program.can_be_by_trace:
-            self._spacing = spacing or _WHOLE_SPACING
+            self._spacing = spacing or WHOLE_SPACING
             self._whole = WholeStates(
                 computer, self._at, self._keep_atoms, are_alone=self._are_alone
             )

@@ -32,6 +32,8 @@ from tests.doors import (
     unnamed_rows,
 )
 from tests.doors import NamedRows as Rows
+from tests.doors import checking_late_bounds as late_bounds
+from tests.doors import relations_revised as revised
 from tests.doors import streams_bounds as bounds
 from tests.relations import texts
 from tests.relations.test_texts import write
@@ -168,8 +170,10 @@ LATE = [
 def test_late_rows_let_relations_keep_no_more(
     steps: str, size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In batches of any size; a row in five is late."""
+    """In batches of any size; a row in five is late, and there are several chunks."""
     monkeypatch.setattr(bounds, "LARGEST_BATCH", 0)
+    for module in (late_bounds, revised):
+        monkeypatch.setattr(module, "LEAST_SPACING", 128)
     path = tmp_path / "p.mtl"
     path.write_text(
         "unit s\nassume rate <= 3/s\nrelation few = rows valid 5 select k as k, v as v\n"

@@ -257,7 +257,7 @@ def test_the_latest_verdicts_are_those_of_one_machine(
     folder: Path, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # so that relations have several chunks
-    monkeypatch.setattr(revised, "_LEAST_SPACING", 2)
+    monkeypatch.setattr(revised, "LEAST_SPACING", 2)
     operations: Counter[int] = Counter()
     for seed in SEEDS:
         query = run(folder, text, seed)
