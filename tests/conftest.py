@@ -77,10 +77,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="run the Kth of N parts of the tests (default: 1/1, all)",
     )
     parser.addoption(
-        "--whole",
-        default="",
-        metavar="FILE",
-        help="run all cases of this file, whatever --every says",
+        "--every-of",
+        action="append",
+        default=[],
+        metavar="FILE=N",
+        help="run every Nth case of this file if --every says fewer; may be given several times",
     )
 
 
@@ -124,15 +125,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         elif item.nodeid in with_spark and not bracket:
             name = f"{item.location[0]} with Spark"
         cases.setdefault(name, []).append(item)
-    whole: str = config.getoption("--whole")
+    own = dict(one.rsplit("=", 1) for one in config.getoption("--every-of"))
     ids: set[int] = set()
     for name, some in cases.items():
-        is_whole = name.partition("::")[0] == whole
+        every = min(STRIDE.every, int(own.get(name.partition("::")[0], STRIDE.every)))
         # jobs of Spark take long; still, each test of a file has its turn soon
-        taken = some if is_whole else thinned(some, 3 if name.endswith(" with Spark") else None)
+        taken = thinned(some, 3 if name.endswith(" with Spark") else every)
         ids.update(id(item) for item in taken)
-        share = len(some) / len(taken) / STRIDE.every
-        if share < 1 and not is_whole and _has_seed(config):
+        share = len(some) / len(taken) / every
+        if share < 1 and _has_seed(config):
             _take_fewer_examples(some[0], share)
     part, parts = map(int, config.getoption("--part").split("/"))
     for number, item in enumerate(items):
