@@ -321,15 +321,19 @@ cdef class Over:
         cdef double bound = self.bounds[number]
         return bound < self.bounds[other] or (bound == self.bounds[other] and number < other)
 
-    cdef void remove_bucket(self, OverState *state, uint32_t number) noexcept nogil:
+    cdef int remove_bucket(self, OverState *state, uint32_t number) except -1 nogil:
         cdef uint32_t place = 0
-        while state.buckets[place] != number:
+        while place < state.bucket_count and state.buckets[place] != number:
             place += 1
+        if place == state.bucket_count:
+            with gil:
+                raise AssertionError("no such bucket has been added")
         state.bucket_count -= 1
         memmove(
             state.buckets + place, state.buckets + place + 1,
             (state.bucket_count - place) * sizeof(uint32_t)
         )
+        return 0
 
     cdef bint next_bucket(
         self, const OverState *state, uint32_t *place, Bucket *bucket

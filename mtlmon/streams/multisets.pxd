@@ -18,6 +18,6 @@ cdef struct Sorted:
 # Defined in multisets.pxi.
 cdef void free_sorted(Sorted *sorted) noexcept nogil
 cdef int insert_code(Sorted *sorted, int64_t code) except -1 nogil
-cdef void remove_code(Sorted *sorted, int64_t code) noexcept nogil
+cdef int remove_code(Sorted *sorted, int64_t code) except -1 nogil
 cdef double quantile_of(const Sorted *sorted, double share) noexcept nogil
 cdef double deviation_quantile(const Sorted *sorted, double share) noexcept nogil

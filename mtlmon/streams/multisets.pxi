@@ -492,12 +492,18 @@ cdef void join_block(Sorted *sorted, uint32_t number) noexcept nogil:
             close_block(sorted, number + 1)
 
 
-cdef void remove_code(Sorted *sorted, int64_t code) noexcept nogil:
+cdef int remove_code(Sorted *sorted, int64_t code) except -1 nogil:
     """Remove a code that is there."""
-    cdef uint32_t number = block_for(sorted, code)
-    cdef CodeBlock *block = &sorted.blocks[number]
-    cdef uint32_t place = place_in(block, code)
+    cdef CodeBlock *block = NULL
+    cdef uint32_t number = 0, place = 0
     cdef int64_t undefined
+    if sorted.block_count:
+        number = block_for(sorted, code)
+        block = &sorted.blocks[number]
+        place = place_in(block, code)
+    if block == NULL or place == block.count or block.codes[place] != code:
+        with gil:
+            raise AssertionError("no such value has been added")
     block.count -= 1
     sorted.count -= 1
     memmove(
@@ -513,13 +519,16 @@ cdef void remove_code(Sorted *sorted, int64_t code) noexcept nogil:
         join_block(sorted, number)
         if number:
             join_block(sorted, number - 1)
+    return 0
 
 
 cdef int64_t codes_above(const Sorted *sorted, int64_t code) noexcept nogil:
-    """How many codes are above one that is below the largest integer."""
+    """How many codes are above a code."""
     cdef int64_t found = 0
     cdef uint32_t number = sorted.block_count
     cdef const CodeBlock *block
+    if code == INT64_MAX:
+        return 0
     while number:
         number -= 1
         block = &sorted.blocks[number]
@@ -653,9 +662,8 @@ cdef class QuantileWindow(Window):
         cdef Sorted *sorted = &self.sorted[self.rows.numbers[index]]
         if self.rows.values[index] == INT64_MAX:
             sorted.undefined -= 1
-        else:
-            remove_code(sorted, self.rows.values[index])
-        return 0
+            return 0
+        return remove_code(sorted, self.rows.values[index])
 
     cdef inline void expect(self, uint32_t trace) noexcept nogil:
         """Fetch the state of a trace, which is needed soon."""
