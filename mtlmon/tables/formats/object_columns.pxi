@@ -159,13 +159,18 @@ cdef class ObjectColumns:
             place = self.read_lines(start + first, start + first + most, start + size)
         return None if place == NULL else (self.row_count, <size_t> (place - start))
 
+    cdef ObjectColumn *column_at(self, size_t place) except NULL:
+        if place >= self.column_count:
+            raise IndexError(place)
+        return &self.columns[place]
+
     def null_count(self, size_t column):
         """How many values of a column are null."""
-        return self.columns[column].null_count
+        return self.column_at(column).null_count
 
     def text_size(self, size_t column):
         """How many bytes the texts of a column have at most: as they are written."""
-        return self.columns[column].text_size
+        return self.column_at(column).text_size
 
     def write(self, size_t column, values, validity=None, texts=None):
         """Write the values of a column as an array of Arrow has them.
@@ -175,7 +180,7 @@ cdef class ObjectColumns:
         validity: receives a bit for each value that is not null; it must be zero before.
         texts: receives the bytes of texts.
         """
-        cdef ObjectColumn *source = &self.columns[column]
+        cdef ObjectColumn *source = self.column_at(column)
         cdef size_t count = self.row_count
         cdef Memory bits, bytes_of_texts, target
         cdef size_t k
