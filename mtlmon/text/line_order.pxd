@@ -21,7 +21,8 @@ cdef struct LineNumbers:
 
 
 cdef class LineOrder:
-    # how many lines were refused, and the number in the log of the first one
+    # how many lines were refused, without those that belong to the line before them, and the number
+    # in the log of the first one
     cdef readonly uint64_t refused_count, refused_line
     cdef uint64_t wait
     # time has passed up to here without lines
@@ -80,7 +81,7 @@ cdef class LineOrder:
     ) except -1 nogil
     cdef bint find_time(self, const uint8_t *place, uint64_t *time_stamp) noexcept nogil
     cdef int keep(self, uint64_t time_stamp, size_t place, size_t size) except -1 nogil
-    cdef int refuse(self, size_t place, size_t size) except -1 nogil
+    cdef int add_refused(self, size_t place, size_t size) except -1 nogil
     cdef uint64_t frontier(self) noexcept nogil
     cdef LineRun *next_run(self) noexcept nogil
     cdef int release_run(self) except -1 nogil

@@ -374,7 +374,9 @@ cdef class LineOrder:
             return 0
         if self.joins_lines and line[0] != c'@':
             # Nothing has come since the line before it that could be released between them.
-            return self.take_line(self.before, self.has_refused_before, place, size)
+            if self.has_refused_before:
+                return self.add_refused(place, size)
+            return self.keep(self.before, place, size)
         if not self.find_time(line, &time_stamp):
             return self.take_line(max(self.latest, self.passed), False, place, size)
         self.latest = max(self.latest, time_stamp)
@@ -386,9 +388,12 @@ cdef class LineOrder:
         """Let a line wait, or put it to those that came too late."""
         self.before = time_stamp
         self.has_refused_before = is_refused
-        if is_refused:
-            return self.refuse(place, size)
-        return self.keep(time_stamp, place, size)
+        if not is_refused:
+            return self.keep(time_stamp, place, size)
+        if self.refused_count == 0:
+            self.refused_line = self.line_count
+        self.refused_count += 1
+        return self.add_refused(place, size)
 
     cdef bint find_time(self, const uint8_t *place, uint64_t *time_stamp) noexcept nogil:
         """Read the time-stamp of a line; return False if it cannot be read."""
@@ -461,7 +466,7 @@ cdef class LineOrder:
         self.heap[child] = run
         return 0
 
-    cdef int refuse(self, size_t place, size_t size) except -1 nogil:
+    cdef int add_refused(self, size_t place, size_t size) except -1 nogil:
         """Put a line to those that came too late."""
         cdef size_t room = self.refused_room
         cdef void *grown
@@ -476,9 +481,6 @@ cdef class LineOrder:
             self.refused_room = room
         memcpy(self.refused + self.refused_size, self.text + place, size)
         self.refused_size += size
-        if self.refused_count == 0:
-            self.refused_line = self.line_count
-        self.refused_count += 1
         return 0
 
     # ---- lines that go ---------------------------------------------------------------------

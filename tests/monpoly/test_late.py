@@ -67,7 +67,9 @@ def test_what_holds_is_that_of_time_points_that_wait(
             assert done.status == wanted.status, done.errors
             assert latest(tmp_path, out.read_text()) == sorted(wanted.output.splitlines())
             # those that are refused are whole, with all of their lines
-            assert f"{late.read_text().count('@')} time-point" in f"{done.errors} 0 time-point"
+            refused = f"{late.read_text().count('@')} time-point"
+            assert refused in f"{done.errors} 0 time-point"
+            assert refused in f"{wanted.errors} 0 time-point"
         monkeypatch.undo()
         check_both(formula, log, *given, *corrects)
 
