@@ -134,7 +134,7 @@ class RelationalMonitor(MonitorOfRows):
         engine = self._known()
         if len(batch):
             first = int(batch.time_stamps[0])
-            self._check_time(first)
+            self._checked(first)
             if by_stamp and engine.point_count and first == engine.clock:
                 raise TimeStampError(
                     f"the time-stamp {first} is that of an earlier time-point: the rows of a "

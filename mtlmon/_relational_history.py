@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from mtlmon.engine.guarding import Guard, guarded
-from mtlmon.errors import EventError, MtlmonError, PolicyError, SnapshotError, TimeStampError
-from mtlmon.history.history import require_ids
+from mtlmon.errors import EventError, MtlmonError, PolicyError, SnapshotError
+from mtlmon.history.history import length_of, require_ids
 from mtlmon.history.operations import ADVANCE, INSERT, RETRACT, Corrections, operation_codes
-from mtlmon.policy.predicates.integers import LARGEST
 from mtlmon.relational.analysis import valid_analysis, valid_keyed_file
 from mtlmon.relational.correcting.points import PointHistory
 from mtlmon.relational.key_names import key_values, names_of
@@ -16,6 +15,7 @@ from mtlmon.relational.monitor import Answer, answer_of, atom_numbers, point_row
 from mtlmon.relational.output.changed_lines import ChangedAnswerLines
 from mtlmon.relational.planning import plan
 from mtlmon.support.snapshot_parts import damaged, sealed, unsealed
+from mtlmon.support.time_stamps import checked_time_stamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -184,7 +184,7 @@ class RelationalHistory:
                 Retractions by an id can have None.
 
         Raises:
-            TimeStampError: a time-stamp is negative, or does not fit 64 bits.
+            EventTypeError, TimeStampError: a time-stamp is not an integer from 0 to 2^63-1.
             EventError: a retraction has no id, although they are not allowed without; or there are
                 not as many ids, operations or keys as events; or retractions have waited in vain;
                 or an event is one too many in an interval given to `complete`, and is left out.
@@ -207,11 +207,9 @@ class RelationalHistory:
         known = self._points.names
         given: list[_Event] = []
         for place, ((time_stamp, database), key) in enumerate(zip(events, of_events, strict=True)):
-            if isinstance(time_stamp, bool) or not 0 <= time_stamp <= LARGEST:
-                raise TimeStampError(f"time-stamp {time_stamp} is not between 0 and 2^63-1")
             has_id = names is not None and names[place] is not None
             code = INSERT if codes is None else codes[place]
-            event: _Event = int(time_stamp), [], []
+            event: _Event = checked_time_stamp(time_stamp), [], []
             if known is None:
                 event[1].extend(point_rows(self._points.plan, self._numbers, database))
             elif key is not None or not (code == ADVANCE or (code == RETRACT and has_id)):
@@ -235,9 +233,7 @@ class RelationalHistory:
     @guarded
     def advance(self, time_stamp: int) -> AnswerChanges:
         """Let time pass without an event."""
-        if isinstance(time_stamp, bool) or not 0 <= time_stamp <= LARGEST:
-            raise TimeStampError(f"time-stamp {time_stamp} is not between 0 and 2^63-1")
-        self._points.pass_time(time_stamp)
+        self._points.pass_time(checked_time_stamp(time_stamp))
         return self._changes([])
 
     @guarded
@@ -248,10 +244,8 @@ class RelationalHistory:
             EventError: there are more events than that already; or `start` is so late that some of
                 the events may have been forgotten.
         """
-        for number in (start, end, count):
-            if isinstance(number, bool) or not 0 <= number <= LARGEST:
-                raise TimeStampError(f"{number} is not between 0 and 2^63-1")
-        if not self._points.count_events(start, end, count):
+        start, end = checked_time_stamp(start), checked_time_stamp(end)
+        if not self._points.count_events(start, end, length_of(count, "count")):
             raise EventError(
                 f"events from {start} on may be forgotten already, as such late ones are refused: "
                 "say earlier how many there are"

@@ -13,16 +13,15 @@ from mtlmon.engine.pending import decision_delay, looks_ahead
 from mtlmon.errors import (
     CopyError,
     EventError,
-    EventTypeError,
     InUseError,
     MtlmonError,
-    TimeStampError,
 )
 from mtlmon.history import snapshots
 from mtlmon.history.changes import Changes, change_type
 from mtlmon.history.keys import KeyNumbers
 from mtlmon.history.native import Histories
 from mtlmon.history.operations import ADVANCE, COMPLETE, RETRACT, operation_codes
+from mtlmon.support.time_stamps import LARGEST_TIME_STAMP, checked_time_stamp
 from mtlmon.verdicts.arrays import VerdictArray, verdict_type
 
 if TYPE_CHECKING:
@@ -35,10 +34,7 @@ if TYPE_CHECKING:
     from mtlmon.engine.native import Program
     from mtlmon.syntax.formula import Formula
 
-__all__ = ["COUNTERS", "History", "require_ids"]
-
-_MOST = 2**63 - 1
-
+__all__ = ["COUNTERS", "History", "length_of", "require_ids"]
 
 COUNTERS: dict[str, Callable[[Histories], int]] = {
     "events": lambda one: one.event_count,
@@ -134,8 +130,8 @@ class History:
             raise MtlmonError("a history has one formula: make a history for each policy")
         if clock not in ("all", "key"):
             raise MtlmonError(f"clock is 'all' or 'key', not {clock!r}")
-        self._lateness = None if lateness is None else _length(lateness, "lateness")
-        self._wait = _length(wait, "wait")
+        self._lateness = None if lateness is None else length_of(lateness, "lateness")
+        self._wait = length_of(wait, "wait")
         if self._lateness is not None and self._wait > self._lateness:
             raise MtlmonError(
                 f"events wait {self._wait}, but those more than {self._lateness} late are refused: "
@@ -297,7 +293,7 @@ class History:
             )
             refused = self._histories.push(columns, None, codes, names)
             return self._changes(np.frombuffer(refused, np.uint32))
-        return self._push_one(_time_stamp(time_stamp), atoms, key, None, "retract")
+        return self._push_one(checked_time_stamp(time_stamp), atoms, key, None, "retract")
 
     def _push_one(
         self, time_stamp: int, atoms: Any, key: Hashable, name: Hashable, operation: str
@@ -311,7 +307,7 @@ class History:
             letter = [[name in names for name in self.atoms]]
         matrix = np.array(letter, np.bool_).reshape(1, len(self.atoms))
         return self._push(
-            event_columns(self.atoms, [_time_stamp(time_stamp)], matrix, None, False),
+            event_columns(self.atoms, [checked_time_stamp(time_stamp)], matrix, None, False),
             None if key is None else [key],
             [operation],
             None if name is None else [name],
@@ -333,7 +329,7 @@ class History:
         Raises:
             EventTypeError, TimeStampError: the time-stamp is not an integer from 0 to 2^63-1.
         """
-        checked = _time_stamp(time_stamp)
+        checked = checked_time_stamp(time_stamp)
         number = None
         if self._clock == "key":
             if key is None:
@@ -366,8 +362,8 @@ class History:
         """
         if self._clock == "key":
             raise EventError("each key has its own time: events of an interval cannot be counted")
-        start, end = _time_stamp(start), _time_stamp(end)
-        if not self._histories.complete(start, end, _length(count, "count")):
+        start, end = checked_time_stamp(start), checked_time_stamp(end)
+        if not self._histories.complete(start, end, length_of(count, "count")):
             raise EventError(
                 f"events from {start} on may be forgotten already, as such late ones are refused: "
                 "say earlier how many there are"
@@ -626,10 +622,11 @@ def require_ids(codes: NDArray[np.uint8], names: Sequence[Hashable] | None) -> N
             )
 
 
-def _length(value: object, name: str) -> int:
+def length_of(value: object, name: str) -> int:
+    """Return a length of time, or another number from 0 on, as an integer of Python."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
         raise MtlmonError(f"{name} is an integer in the unit of the time-stamps, not {value!r}")
-    if not 0 <= value <= _MOST:
+    if not 0 <= value <= LARGEST_TIME_STAMP:
         raise MtlmonError(f"{name} is from 0 to 2^63-1, not {value}")
     return int(value)
 
@@ -638,11 +635,3 @@ def _listed(values: Sequence[Hashable] | NDArray[Any], count: int, what: str) ->
     if len(values) != count:
         raise EventError(f"{len(values)} {what} for {count} time-stamps")
     return values.tolist() if isinstance(values, np.ndarray) else list(values)
-
-
-def _time_stamp(value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-        raise EventTypeError(f"time-stamps are integers, not {value!r}")
-    if not 0 <= value <= _MOST:
-        raise TimeStampError(f"time-stamp {value} is not between 0 and 2^63-1")
-    return int(value)
