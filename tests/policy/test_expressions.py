@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import sys
 from decimal import Decimal
 
 import pytest
@@ -252,15 +252,25 @@ def test_where_a_comparison_ends(text: str, expected: str) -> None:
 
 
 def test_comparisons_cost_no_more_than_their_own_text() -> None:
-    def seconds(count: int) -> float:
+    def calls(count: int) -> int:
         text = "count[0,5](x) > 1 & " * count
-        begin = time.process_time()
-        for position in range(0, len(text), 20):
-            parse_comparison(text, "<text>", position)
-        return time.process_time() - begin
+        found = 0
 
-    # 32 times the text took 30 times as long; if each began with all that follows it, 1,000 times
-    assert seconds(6400) < 150 * seconds(200)
+        def note(_frame: object, event: str, _argument: object) -> None:
+            nonlocal found
+            found += event in {"call", "c_call"}
+
+        before = sys.getprofile()
+        sys.setprofile(note)
+        try:
+            for position in range(0, len(text), 20):
+                parse_comparison(text, "<text>", position)
+        finally:
+            sys.setprofile(before)
+        return found
+
+    # if each began with all that follows it, 16 times the text took 256 times as many
+    assert calls(320) < 20 * calls(20)
 
 
 _DEEP = 10_000
