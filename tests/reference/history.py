@@ -182,7 +182,13 @@ def state_after(
         late = 0 if lateness is None else _now(so_far, None) - lateness
         return max(closed, late)
 
+    def close() -> None:
+        nonlocal closed, incomplete
+        closed, incomplete = _closed(counts, found_in, admits_from, closed, incomplete, so_far)
+
     for place, arrival in enumerate(arrivals):
+        # what is refused lets time pass, too
+        close()
         so_far.append(arrival)
         for name, event in list(present.items()):
             if lateness is not None and _is_late(event.insert, so_far, 2 * lateness, clock):
@@ -223,7 +229,6 @@ def state_after(
             else:
                 counts.append(arrival)
         if not isinstance(arrival, Insert):
-            closed, incomplete = _closed(counts, found_in, admits_from, closed, incomplete, so_far)
             continue
         if _is_late(arrival, so_far, lateness, clock):
             refused.append(place)
@@ -275,7 +280,7 @@ def state_after(
                     waiting_rows.remove(row)
                     removed.add(place)
                     break
-        closed, incomplete = _closed(counts, found_in, admits_from, closed, incomplete, so_far)
+    close()
     if end_time is not None:
         incomplete += sum(found_in(count) < count.events for count in counts)
         so_far += [Advance(c.end) for c in counts if found_in(c) == c.events]
