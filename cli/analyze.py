@@ -14,7 +14,8 @@ from mtlmon.cli.option_groups import (
     add_policy_option,
     add_unit_options,
 )
-from mtlmon.cli.parser import Parser, add_help_options, take_policy_files
+from mtlmon.cli.parser import Parser, add_help_options
+from mtlmon.cli.policy_files import take_policy_files
 from mtlmon.cli.terminal import show
 from mtlmon.engine.memory_limit import size_text
 from mtlmon.errors import FormulaError
@@ -324,7 +325,7 @@ def parse_arguments(arguments: Sequence[str]) -> Options:
     """Parse the arguments."""
     parser = make_parser()
     options = parser.read(arguments, Options())
-    take_policy_files(parser, options)
+    take_policy_files(options, parser.prog)
     if len(options.files) > 1:
         tables = ", ".join(options.files)
         parser.error(f"several tables ({tables}): name one at a time")

@@ -2,19 +2,8 @@
 
 from __future__ import annotations
 
-import argparse
-
-from mtlmon.cli.option_groups import (
-    add_checkpoint_options,
-    add_explanation_options,
-    add_formula_options,
-    add_log_options,
-    add_monpoly_options,
-    add_other_options,
-    add_table_options,
-    add_verdict_options,
-)
-from mtlmon.cli.parser import Parser, policy_files
+from mtlmon.cli.plain_arguments import plain_arguments
+from mtlmon.cli.policy_files import policy_files, refuse
 from mtlmon.cli.terminal import TERMINAL
 from mtlmon.run.option_rules import consistent
 from mtlmon.run.spec import PLACES, RunSpec
@@ -25,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
+    from mtlmon.cli.parser import Parser
 
 __all__ = ["Arguments", "parse_arguments", "spec_of"]
 
@@ -101,7 +91,7 @@ exit status: 0 no violation, 1 a violation, 2 an error in usage, formula, log or
 """
 
 
-class Arguments(argparse.Namespace):
+class Arguments:
     """What the arguments say, by the words that `PLACES` has, and what is neither of its options.
 
     Attributes:
@@ -118,7 +108,7 @@ class Arguments(argparse.Namespace):
     explain_formula: bool
 
 
-def spec_of(parsed: argparse.Namespace, **more: Any) -> RunSpec:
+def spec_of(parsed: object, **more: Any) -> RunSpec:
     """Return what arguments ask for.
 
     Args:
@@ -136,21 +126,23 @@ def parse_arguments(arguments: Sequence[str]) -> RunSpec:
         RunError: an argument is invalid, or options contradict each other.
         SystemExit: after `-h`, `--help` and `--version`.
     """
-    parser = make_parser()
-    given = parser.read(arguments, Arguments())
+    given = Arguments()
+    plain = plain_arguments(arguments)
+    if plain is None:
+        make_parser().read(arguments, given)
+    else:
+        vars(given).update(plain)
     files = given.files
     if given.formulas and len(given.formulas) > 1:
-        parser.error(
-            "-e was given more than once: join the formulas with AND, or write a policy file"
-        )
+        refuse("-e was given more than once: join the formulas with AND, or write a policy file")
     formula = given.formulas[0] if given.formulas else None
     if formula is not None and given.policies:
-        parser.error("-e and --policy: write the formula to a file, and name that with --policy")
+        refuse("-e and --policy: write the formula to a file, and name that with --policy")
     formula_files: list[str] = []
     if formula is None:
         if not files and not given.policies:
-            parser.error("no formula: name a FORMULA_FILE or give one with -e")
-        formula_files = policy_files(parser, files, given.policies)
+            refuse("no formula: name a FORMULA_FILE or give one with -e")
+        formula_files = policy_files(files, given.policies)
     logs = files or [STANDARD_STREAM]
     options = spec_of(
         given,
@@ -161,15 +153,29 @@ def parse_arguments(arguments: Sequence[str]) -> RunSpec:
         logs=logs,
     )
     if options.log.follow is not None and files:
-        parser.error(f"--follow names the log: leave out {' '.join(files)}")
-    options = consistent(parser.error, options)
+        refuse(f"--follow names the log: leave out {' '.join(files)}")
+    options = consistent(refuse, options)
     if STANDARD_STREAM in formula_files and STANDARD_STREAM in logs and not given.explain_formula:
-        parser.error("formula and log cannot both come from standard input")
+        refuse("formula and log cannot both come from standard input")
     return options
 
 
 def make_parser() -> Parser:
     """Make the parser of the command's arguments."""
+    import argparse
+
+    from mtlmon.cli.option_groups import (
+        add_checkpoint_options,
+        add_explanation_options,
+        add_formula_options,
+        add_log_options,
+        add_monpoly_options,
+        add_other_options,
+        add_table_options,
+        add_verdict_options,
+    )
+    from mtlmon.cli.parser import Parser
+
     parser = Parser(
         prog="mtlmon",
         usage=USAGE,

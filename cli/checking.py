@@ -14,7 +14,8 @@ from mtlmon.cli.option_groups import (
     add_policy_option,
     add_set_option,
 )
-from mtlmon.cli.parser import Parser, add_help_options, take_policy_files
+from mtlmon.cli.parser import Parser, add_help_options
+from mtlmon.cli.policy_files import take_policy_files
 from mtlmon.cli.terminal import note, show
 from mtlmon.engine.choice import SLOW, engine_of, has_time_bound
 from mtlmon.errors import FormulaError, PolicyError, TableError
@@ -489,7 +490,7 @@ def parse_arguments(arguments: Sequence[str]) -> Options:
     """Parse the arguments."""
     parser = make_parser()
     options = parser.read(arguments, Options())
-    take_policy_files(parser, options)
+    take_policy_files(options, parser.prog)
     if options.parentheses and (options.files or len(options.policies) > 1):
         parser.error("--parentheses takes one policy file, and no log")
     if len(options.files) > 1:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from mtlmon.cli.parser import add_help_options
+from mtlmon.cli.plain_arguments import LOG_FORMATS, OUTPUT_FORMATS, VERDICTS
 from mtlmon.run.option_values import (
     checkpoint_interval,
     column_names,
@@ -22,7 +23,6 @@ from mtlmon.run.option_values import (
     wait_time,
 )
 from mtlmon.support.severities import SEVERITIES
-from mtlmon.support.table_formats import FORMAT_NAMES
 from mtlmon.syntax.bounds import UNITS
 
 TYPE_CHECKING = False
@@ -328,7 +328,7 @@ def add_cell_options(group: argparse._ActionsContainer) -> None:
 def add_table_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--format",
-        choices=("text", *FORMAT_NAMES),
+        choices=LOG_FORMATS,
         help="the format of the log (default: from the name, as in log.csv.gz, or from the first "
         "bytes of standard input; or else text)",
     )
@@ -446,7 +446,7 @@ def add_verdict_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--verdicts",
         dest="given_verdicts",
-        choices=("all", "boolean", "false", "first", "none"),
+        choices=VERDICTS,
         help="which verdicts to write (default: all, or false for policies with variables): "
         "boolean and false omit equivalences; first: the earliest violation, then stop",
     )
@@ -471,7 +471,7 @@ def add_verdict_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--output-format",
         dest="given_format",
-        choices=("text", "jsonl", "csv", "parquet", "monpoly"),
+        choices=OUTPUT_FORMATS,
         help="the format of verdicts (default: text); monpoly needs --signature",
     )
     add_csv_option(group)

@@ -1,25 +1,20 @@
-"""The parser of arguments: errors, guesses, the width of help; and the files among arguments."""
+"""The parser of arguments: errors, guesses, and the width of help."""
 
 from __future__ import annotations
 
 import argparse
 import os
 
+from mtlmon.cli.policy_files import refuse
 from mtlmon.cli.terminal import show
-from mtlmon.run.failure import RunError
+from mtlmon.run.option_values import OptionValueError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import NoReturn, Protocol, TypeVar
+    from typing import Any, NoReturn, TypeVar
 
-    Space = TypeVar("Space", bound=argparse.Namespace)
-
-    class FileOptions(Protocol):
-        """The options of a subcommand for policy files."""
-
-        files: list[str]
-        policies: list[str]
+    Space = TypeVar("Space")
 
 
 STANDARD_OUTPUT = 1
@@ -113,46 +108,14 @@ class Parser(argparse.ArgumentParser):
         return f"{name} (did you mean {meant}?)" if meant else name
 
     def error(self, message: str) -> NoReturn:
-        raise RunError(f"{message} (see {self.prog} --help)")
+        refuse(message, self.prog)
+
+    def _get_value(self, action: argparse.Action, text: str) -> Any:
+        try:
+            return super()._get_value(action, text)
+        except OptionValueError as error:
+            raise argparse.ArgumentError(action, str(error)) from None
 
     def _print_message(self, message: str, file: object = None) -> None:
         # argparse would ignore errors of writing
         show(message)
-
-
-def policy_files(parser: Parser, files: list[str], policies: list[str]) -> list[str]:
-    """Return the policy files: those of --policy, or else the first of the files, which is taken.
-
-    Raises:
-        RunError: a policy file is among the logs, or is given twice; or a table is in its place.
-    """
-    if not policies:
-        from mtlmon.support.table_formats import table_format
-
-        if table_format(files[0]):
-            # no policy has such a name
-            policy = next((name for name in files if name.endswith((".mtl", ".mfotl"))), "POLICY")
-            parser.error(
-                f"{files[0]} is a table, and the policy comes first: {parser.prog} {policy} "
-                f"{files[0]}"
-            )
-        return [files.pop(0)]
-    for name in files:
-        if name.endswith((".mtl", ".mfotl")):
-            parser.error(f"{name} is a policy file: name each of them with --policy, or none")
-    if len(policies) > 1:
-        from mtlmon.policy.several import require_different
-
-        require_different(policies)
-    return policies
-
-
-def take_policy_files(parser: Parser, options: FileOptions) -> None:
-    """Leave the policy files in `policies`, and the logs in `files`.
-
-    Raises:
-        RunError: there is no policy file, or one is among the logs or given twice.
-    """
-    if not options.files and not options.policies:
-        parser.error("no policy file: name one")
-    options.policies = policy_files(parser, options.files, options.policies)

@@ -65,6 +65,7 @@ class ServeOptions(Arguments):
     port: int
     opens: bool
     export: str | None
+    max_memory: int
     policy_name: str
     log_name: str
     format: str | None

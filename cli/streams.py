@@ -21,7 +21,9 @@ from mtlmon.cli.option_groups import (
     add_policy_option,
     add_unit_options,
 )
-from mtlmon.cli.parser import Parser, add_help_options, take_policy_files
+from mtlmon.cli.parser import Parser, add_help_options
+from mtlmon.cli.plain_arguments import LOG_FORMATS
+from mtlmon.cli.policy_files import take_policy_files
 from mtlmon.cli.signals import Signals
 from mtlmon.cli.terminal import TERMINAL, note
 from mtlmon.engine.native import MemoryLimit, clock_at_end, is_end_of_time
@@ -45,7 +47,6 @@ from mtlmon.run.running import finished, run_to_end
 from mtlmon.run.table_output import table_output
 from mtlmon.support.inputs import STANDARD_STREAM
 from mtlmon.support.option_names import COMMAND, COMMAND_OF_VALUES
-from mtlmon.support.table_formats import FORMAT_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -363,7 +364,7 @@ def parse_arguments(arguments: Sequence[str]) -> tuple[str | None, RunSpec]:
     """Parse the arguments; return the file of the picture, if one is drawn, and the options."""
     parser = make_parser()
     given = parser.read(arguments, StreamArguments())
-    take_policy_files(parser, given)
+    take_policy_files(given, parser.prog)
     options = spec_of(
         given,
         constants=dict(given.settings),
@@ -402,7 +403,7 @@ def add_options(parser: Parser) -> None:
     add_csv_option(parser)
     parser.add_argument(
         "--format",
-        choices=("text", *FORMAT_NAMES),
+        choices=LOG_FORMATS,
         help="the format of the log (default: from the name, as in log.csv.gz, or from the first "
         "bytes of standard input; or else text)",
     )

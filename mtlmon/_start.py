@@ -90,12 +90,12 @@ def give_back_signals(taken: list[tuple[int, object]]) -> None:
 
 def leave(status: int) -> NoReturn:
     """End the process without waiting for other threads."""
-    from contextlib import suppress
-
     for stream in sys.stdout, sys.stderr:
         if stream is not None:
-            with suppress(OSError, ValueError):
+            try:
                 stream.flush()
+            except (OSError, ValueError):
+                pass
     _exit(status)
 
 

@@ -95,10 +95,11 @@ if TYPE_CHECKING:
     from mtlmon.cli import serving_run as cli_serving_run
     from mtlmon.cli import serving_work as cli_serving_work
     from mtlmon.cli import streams as cli_streams
-    from mtlmon.cli.arguments import make_parser, parse_arguments
+    from mtlmon.cli.arguments import Arguments, make_parser, parse_arguments, spec_of
     from mtlmon.cli.command import SUBCOMMANDS
     from mtlmon.cli.command_line import options_of, subcommands
     from mtlmon.cli.manual import manual
+    from mtlmon.cli.plain_arguments import plain_arguments
     from mtlmon.cli.query import make_parser as make_query_parser
     from mtlmon.cli.serving import parse_arguments as parse_serve_arguments
     from mtlmon.cli.serving import worker_command

@@ -6,7 +6,8 @@ operator is replaced by its definition, a row of `_DEFINITIONS`.
 
 from __future__ import annotations
 
-from operator import is_
+# PERF: `operator` itself, which has this function from here, takes 0.4 ms
+from _operator import is_
 
 from mtlmon.errors import MtlmonError
 from mtlmon.syntax import operators as ops

@@ -11,8 +11,9 @@ from libc.stdint cimport UINT64_MAX
 from libc.string cimport memset
 
 import sys
-from collections.abc import Mapping
-from operator import index
+# PERF: what `collections.abc` and `operator` have is always loaded, and they themselves are not.
+from _collections_abc import Mapping
+from _operator import index
 
 from mtlmon.errors import EventError, EventTypeError, TimeStampError
 

@@ -6,8 +6,6 @@ the blocks of a table that are being read are not included.
 
 from __future__ import annotations
 
-import re
-
 from mtlmon.errors import MemoryLimitError, MtlmonError
 from mtlmon.syntax.traversal import postorder
 
@@ -87,6 +85,8 @@ def memory_size(size: SupportsIndex | str) -> int:
     (524288000, 1500000000, 4096)
     """
     if isinstance(size, str):
+        import re
+
         found = re.fullmatch(_SIZE, size.strip(), re.IGNORECASE)
         if found is not None:
             number, prefix, unit = found.groups()

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from argparse import ArgumentTypeError
-
 from mtlmon.syntax.bounds import UNIT_WORDS, UNITS
 
 TYPE_CHECKING = False
@@ -12,7 +9,7 @@ if TYPE_CHECKING:
     from mtlmon.syntax.durations import Duration
 
 
-class OptionValueError(ArgumentTypeError):
+class OptionValueError(Exception):
     """The text is not a value of the option."""
 
 
@@ -124,6 +121,8 @@ def wait_time(text: str) -> int | Duration:
 
 def checkpoint_interval(text: str) -> tuple[str, float]:
     """Parse the argument of --checkpoint-every."""
+    import re
+
     found = re.fullmatch(r"([0-9]{1,15}(?:\.[0-9]{1,9})?)s|([0-9]{1,15})", text)
     if found is not None:
         unit = "seconds" if found[1] else "events"

@@ -16,6 +16,14 @@ if TYPE_CHECKING:
     from mtlmon.run.spec import Policies, RunSpec, Times
     from mtlmon.syntax.formula import Formula
 
+# the words that most declarations begin with
+_DECLARING = frozenset(
+    {
+        *("unit", "let", "atom", "policy", "find", "const", "stream", "trigger"),
+        *("time", "event", "pattern", "zone", "key", "assume"),
+    }
+)
+
 __all__ = [
     "adopted",
     "declared_policies",
@@ -247,10 +255,12 @@ def formula_texts(policies: Policies) -> list[tuple[str, str]]:
 
 def may_declare(text: str) -> bool:
     """Whether the text may be a policy file rather than a single formula, by a quick check."""
-    import re
-
-    keywords = "unit|let|atom|policy|find|const|stream|trigger|time|event|pattern|zone|key|assume"
-    return re.search(rf"^[ \t]*(?:{keywords})[ \t]", text, re.MULTILINE) is not None
+    # PERF: `re` takes 5 ms to import
+    for line in text.split("\n"):
+        word, blank, _ = line.replace("\t", " ").lstrip(" ").partition(" ")
+        if blank and word in _DECLARING:
+            return True
+    return False
 
 
 def with_settings(file: PolicyFile, options: RunSpec) -> RunSpec:

@@ -54,9 +54,9 @@ _NOTHING_FOLLOWS = "or add --end-time inf if nothing follows"
 
 def note_unit(time_stamp: int | None, unit: str | None, host: Host) -> None:
     """Mention that the time-stamps of a text log are probably in another unit."""
-    from mtlmon.text.plausible_times import implausible_time
-
     if time_stamp is not None and unit is not None:
+        from mtlmon.text.plausible_times import implausible_time
+
         found = implausible_time(time_stamp, unit)
         if found is not None:
             host.note(found)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from mtlmon.errors import FormulaError
 from mtlmon.syntax.formula import Formula, atom
 
@@ -34,6 +32,9 @@ def written_with_conditions(formula: Formula) -> str | None:
     conditions = conditions_in(formula.atoms)
     if not conditions:
         return None
+    # PERF: `re` takes 5 ms to import, and few formulas have conditions
+    import re
+
     plain = str(formula)
     prefix = "condition"
     while prefix in plain:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from mtlmon.syntax.lexer import ATOM, COMPARISON_HINT, END, INVALID, NUMBER, OPERATOR
 from mtlmon.syntax.operators import BY_SPELLING, IMPLIES
 from mtlmon.syntax.report import shorten
@@ -17,7 +15,7 @@ if TYPE_CHECKING:
 _WIDTH = 40
 _KEYWORDS = frozenset({"policy", "trigger", "find", "let", "atom", "stream", "unit", "key"})
 _QUANTIFIERS = frozenset({"EXISTS", "FORALL"})
-_BOUND_GLUED_ON = re.compile(r"([^\W\d_](?:\w*[^\W\d_])?)_?([0-9]+)")
+_BOUND_GLUED_ON = r"([^\W\d_](?:\w*[^\W\d_])?)_?([0-9]+)"
 
 
 def where_operand_is_missing(cursor: Cursor) -> str | None:
@@ -60,8 +58,10 @@ def where_operator_is_missing(cursor: Cursor) -> str | None:
     for word in (token, before):
         if capital := _capital(word):
             return f"did you mean {capital}? operators are written in capitals"
+    import re
+
     for word in (token, before):
-        glued = _BOUND_GLUED_ON.fullmatch(word.value) if word.kind == ATOM else None
+        glued = re.fullmatch(_BOUND_GLUED_ON, word.value) if word.kind == ATOM else None
         if glued and glued[1] in BY_SPELLING and BY_SPELLING[glued[1]].is_temporal:
             return f"write bounds in brackets: {glued[1]}[0,{glued[2]}]"
     if other := _other_operator(cursor):

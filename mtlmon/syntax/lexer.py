@@ -9,8 +9,6 @@ binary operator comes next.
 
 from __future__ import annotations
 
-import re
-
 from mtlmon.syntax.native import (
     ATOM,
     END,
@@ -83,7 +81,7 @@ class QuantifierToken(Token):
         self.variables = variables
 
 
-# PERF: these are compiled when they are first used, which few formulas need.
+# PERF: few formulas need these, and `re` takes 5 ms to import.
 _QUOTED_PART = r'[^"\\]+|\\["\\]'
 _NAME_MARKS = "_$"
 _ATOM = r"(?:[^\W\d]|\$)[\w$.']*"
@@ -137,6 +135,8 @@ def tokenize(
 
 def is_plain_atom(name: str) -> bool:
     """Whether the name of an atom can be written without quotes."""
+    import re
+
     return (
         re.fullmatch(_ATOM, name) is not None
         and (name[0].isalpha() or name[0] in _NAME_MARKS)
@@ -146,8 +146,13 @@ def is_plain_atom(name: str) -> bool:
 
 def quoted(text: str, start: int, end: int) -> Token:
     """Return the atom in double quotes that begins at `start`, or an invalid token."""
-    parts: list[str] = []
     position = start + 1
+    closing = text.find('"', position, end)
+    if closing > position and text.find("\\", position, closing) < 0:
+        return Token(ATOM, start, closing + 1, text[position:closing])
+    import re
+
+    parts: list[str] = []
     quoted_part = re.compile(_QUOTED_PART)
     while match := quoted_part.match(text, position, end):
         part = match.group()
@@ -189,6 +194,8 @@ def _stray(text: str, position: int) -> Token:
 
 def _comparison(text: str, position: int) -> str | None:
     """The sign at `position` if it seems to compare values, otherwise None."""
+    import re
+
     match = re.compile(_COMPARISON).match(text, position)
     before = re.compile(_COMPARED_BEFORE).search(text, max(0, position - 100), position)
     if match is None or before is None:

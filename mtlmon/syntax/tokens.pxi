@@ -1,8 +1,6 @@
 # cython: language_level=3
 """Splits the text of a formula into tokens; `lexer` says which there are."""
 
-import re
-
 ATOM = "atom"
 LEAF = "leaf"
 OPERATOR = "operator"
@@ -17,7 +15,7 @@ cdef Py_ssize_t LONGEST_SYMBOL = max(
     [len(name) for name in SPELLINGS if not name[0].isalpha()]
 )
 # a length of time may have a fraction
-cdef object FRACTION = re.compile(r"\.[0-9]+(?=\s*(?:[num]?s|[mhd]|min|sec)\b)")
+cdef str FRACTION = r"\.[0-9]+(?=\s*(?:[num]?s|[mhd]|min|sec)\b)"
 
 cdef enum Piece:
     NO_PIECE
@@ -210,7 +208,10 @@ cdef Piece piece_at(str text, Py_ssize_t position, Py_ssize_t end, Py_ssize_t *b
         while position < end and c"0" <= text[position] <= c"9":
             position += 1
         if position < end and text[position] == c".":
-            fraction = FRACTION.match(text, position, end)
+            # PERF: `re` takes 5 ms to import, which few formulas need
+            import re
+
+            fraction = re.compile(FRACTION).match(text, position, end)
             if fraction is not None:
                 position = fraction.end()
         behind[0] = position
