@@ -151,9 +151,33 @@ class Load:
         if living is not None:
             # each row of a batch may begin one, and those that have ended are forgotten later
             found.traces = living + max(MOST_ENDED, living) + self.births(family)
+            for holding, _ in family.waiting:
+                # instances that have ended are kept for rows that wait
+                rows = self.waiting_rows(holding)
+                if rows is None:
+                    found.traces = None
+                    break
+                found.traces += rows
         else:
             found.traces = None
         return found
+
+    def waiting_rows(self, holding: Holding) -> int | None:
+        """Return how many rows wait for later values at most; None for no limit."""
+        found = self.waiting_rows_of_trace(holding)
+        return None if found is None or self.traces is None else self.traces * found
+
+    def waiting_rows_of_trace(self, holding: Holding) -> int | None:
+        """As `waiting_rows`, for the rows of one trace."""
+        distances = [column.distance for column in holding.later if column.length is None]
+        lengths = [column.length for column in holding.later if column.length is not None]
+        if lengths:
+            # the rows of a trace that are not older than this, and the one that is
+            rows = self.rows_of_trace(max(lengths))
+            if rows is None:
+                return None
+            distances.append(rows + 1)
+        return max(distances, default=0)
 
     def living(self, family: Family) -> int | None:
         """Return how many instances are alive at most; None for no limit."""
@@ -544,17 +568,13 @@ def kept_waiting(holding: Holding, load: Load, *, has_ticks: bool = False) -> Ke
         load: the rows of the log.
         has_ticks: as for `kept_by`.
     """
-    later = [column for column in holding.columns if column.distance]
+    later = holding.later
     text = ", ".join(column.text for column in later)
-    distance = max((column.distance for column in later if column.length is None), default=0)
+    distance = load.waiting_rows_of_trace(holding)
+    if distance is None:
+        return Kept(text, "rows that wait", None, None, f"nothing limits the rows: {_RATE}")
     words = f"rows that wait, {_values(distance)} of each column"
-    lengths = [column.length for column in later if column.length is not None]
-    if lengths:
-        # the rows of a trace that are not older than this, and the one that is
-        rows_of_time = load.rows_of_trace(max(lengths))
-        if rows_of_time is None:
-            return Kept(text, "rows that wait", None, None, f"nothing limits the rows: {_RATE}")
-        distance = max(distance, rows_of_time + 1)
+    if any(column.length is not None for column in later):
         words = f"{distance:,} rows that wait"
     for column in later:
         if column.may_be_null and column.length is None:
@@ -568,12 +588,19 @@ def kept_waiting(holding: Holding, load: Load, *, has_ticks: bool = False) -> Ke
     per_key = -(-native.most_bytes(_MANY_KEYS, _MANY_KEYS * distance, 0) // _MANY_KEYS)
     if load.traces is None:
         return Kept(text, words, per_key, None, "nothing limits the keys: add assume keys <= N")
+    groups = 0
+    for column in holding.columns:
+        if column.family is not None:
+            instances = load.of_instances(column.family).traces
+            if instances is None:
+                return Kept(text, words, per_key, None, _NO_INSTANCES)
+            groups = max(groups, instances)
     rows = load.traces * distance
     batch = LARGEST_BATCH + load.traces if has_ticks else LARGEST_BATCH
-    total = native.most_bytes(load.traces, rows, batch)
+    total = native.most_bytes(load.traces, rows, batch, groups)
     texts = sum(column.kind.name == "text" for column in holding.columns)
     if texts:
-        total += texts * _text_bytes(rows + batch)
+        total += texts * _text_bytes(rows + groups + batch)
     return Kept(text, words, per_key, total)
 
 

@@ -18,26 +18,15 @@ connect layers.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from mtlmon.policy.predicates.columns import column_type
-from mtlmon.policy.predicates.expression import Expression, value_key
-from mtlmon.policy.predicates.machine_code import NotPossible
 from mtlmon.policy.predicates.time_points import ROWS
-from mtlmon.streams.cells import cell_kind
-from mtlmon.streams.declarations import Declarations, error_at, is_value
+from mtlmon.streams.declarations import Declarations, is_value
 from mtlmon.streams.dependencies import in_order, is_recursive
-from mtlmon.streams.layer_columns import GrowingSchema, LayerColumns, read
+from mtlmon.streams.held_placing import HeldParts, HeldPlacer
+from mtlmon.streams.layer_columns import GrowingSchema, LayerColumns
 from mtlmon.streams.placing import Placer
 from mtlmon.streams.recursion_placing import RecursionPlacer
-from mtlmon.streams.waiting import (
-    Held,
-    HeldColumn,
-    LaterValues,
-    WaitError,
-    default_and_distance,
-    split,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -54,19 +43,7 @@ if TYPE_CHECKING:
     from mtlmon.streams.instance_ticks import InstanceTicks
     from mtlmon.streams.instances import Family
     from mtlmon.streams.layer import Layer
-
-
-class HeldPlan(NamedTuple):
-    """Expressions of rows that wait, and what they need at rows.
-
-    Attributes:
-        expressions: the expressions, without the names of what looks at later values, and what they
-            come from, by name.
-        parts: the parts that look at no later values.
-    """
-
-    expressions: dict[str, tuple[Expression, Predicate]]
-    parts: list[Predicate]
+    from mtlmon.streams.waiting import Held
 
 
 class Builder:
@@ -80,6 +57,7 @@ class Builder:
         environment: Environment,
         texts: Texts,
     ) -> None:
+        self._texts = texts
         self._declared = Declarations(streams, definitions, environment)
         self._columns = LayerColumns(schema, environment)
         self._placer = Placer(self._declared, self._columns, texts)
@@ -130,9 +108,16 @@ class Builder:
         """The rows that call instances which they do not belong to."""
         return self._placer.instances.calls
 
-    def streams_in_order(self, roots: Iterable[tuple[Predicate, int]]) -> None:
-        """Place the streams that expressions need, each at its time-points."""
-        needs = self._declared.needs(roots)
+    def streams_in_order(
+        self, roots: Iterable[tuple[Predicate, int]], templates: Iterable[str] = ()
+    ) -> None:
+        """Place the streams that expressions need, each at its time-points.
+
+        Args:
+            roots: the expressions, and where they have values.
+            templates: streams of which only the instances are needed.
+        """
+        needs = self._declared.needs(roots, templates)
         for group in in_order(needs):
             if is_recursive(group, needs):
                 self._recursion.place(group, needs)
@@ -149,81 +134,14 @@ class Builder:
         placed = self._placer.place(predicate.expression, predicate, period)
         return self._columns.column(placed, predicate, period)[0]
 
-    def held(self, plan: HeldPlan) -> Held:
-        """Place expressions of rows that wait; what their parts need has a place."""
-        own: dict[str, HeldColumn] = {}
-        later: dict[tuple[str, int, int | None, object], HeldColumn] = {}
-        expressions: dict[str, Predicate] = {}
-
-        def own_value(node: Expression) -> Expression:
-            if node is origin.expression:
-                source = self.output(origin, ROWS)
-            else:
-                source, _ = self._columns.column(
-                    self._placer.place(node, origin, ROWS), origin, ROWS
-                )
-            if source not in own:
-                kind = cell_kind(self._columns.kind(read(source, node), origin))
-                own[source] = HeldColumn(
-                    source, self._columns.new_column(column_type(kind)), kind, kind
-                )
-            return read(own[source].result, node)
-
-        def later_value(node: Expression) -> Expression:
-            (argument,) = node.operands
-            placed = self._placer.place(argument, origin, ROWS)
-            source, _ = self._columns.column(placed, origin, ROWS)
-            default, distance, length = default_and_distance(node, self._declared.unit)
-            key = source, distance, length, value_key(default)
-            if key not in later:
-                whole = Expression(node.operator, (read(source, argument),), node.value, node.span)
-                kinds_of = self._columns.kinds(whole, origin, self._columns.schema)
-                kind, found = (cell_kind(kinds_of[id(one)]) for one in (*whole.operands, whole))
-                column = self._columns.new_column(column_type(found))
-                later[key] = HeldColumn(
-                    source,
-                    column,
-                    kind,
-                    found,
-                    distance,
-                    default,
-                    str(node),
-                    self._declared.may_be_null(argument, self._columns.schema),
-                    length,
-                )
-            return read(later[key].result, node)
-
-        for name, (expression, origin) in plan.expressions.items():
-            try:
-                replaced = split(expression, own_value, later_value)
-            except NotPossible as error:
-                raise error_at(origin, expression, str(error)) from None
-            expressions[name] = origin.with_expression(replaced)
-        return Held([*own.values(), *later.values()], expressions)
-
-    def held_plan(self, wanted: Mapping[str, Predicate]) -> HeldPlan:
+    def held_parts(self, wanted: Mapping[str, Predicate]) -> HeldParts:
         """Find out what expressions of rows that wait need."""
-        expressions: dict[str, tuple[Expression, Predicate]] = {}
-        parts: list[Predicate] = []
+        return HeldParts(self._declared, wanted)
 
-        def part(node: Expression) -> Expression:
-            parts.append(origin.with_expression(node))
-            return node
-
-        def later(node: Expression) -> Expression:
-            return part(node.operands[0])
-
-        values = LaterValues(self._declared.streams, self._declared.definitions)
-        for name, origin in wanted.items():
-            try:
-                expression = values.expanded(origin.expression)
-                split(expression, part, later)
-            except WaitError as error:
-                raise error_at(origin, error.node, error.message, error.hint) from None
-            except NotPossible as error:
-                raise error_at(origin, origin.expression, str(error)) from None
-            expressions[name] = expression, origin
-        return HeldPlan(expressions, parts)
+    def held(self, parts: HeldParts) -> Held:
+        """Place expressions of rows that wait; what their parts need has a place."""
+        placer = HeldPlacer(self._placer, self._declared, self._columns, self._texts)
+        return placer.held(parts.wanted)
 
     def finish(self) -> list[Layer]:
         """Compile all layers."""

@@ -169,14 +169,29 @@ class Declarations:
         """The numbers of the rows and ticks of instances, by their lifetime and period."""
         return self._frames
 
-    def needs(self, roots: Iterable[tuple[Predicate, int]]) -> dict[Name, list[Need[Name]]]:
-        """Find the streams and definitions that expressions need, and what these need."""
+    def needs(
+        self, roots: Iterable[tuple[Predicate, int]], templates: Iterable[str] = ()
+    ) -> dict[Name, list[Need[Name]]]:
+        """Find the streams and definitions that expressions need, and what these need.
+
+        Args:
+            roots: the expressions, and where they have values.
+            templates: streams of which only the instances are needed.
+        """
         found: dict[Name, list[Need[Name]]] = {}
         open_names: list[Name] = []
+        for template in templates:
+            name = Name(template, self.frame(template))
+            self._require_readable(name)
+            needs = [
+                need for part in self.parts_of_lifetime(template) for need in self.names(*part)
+            ]
+            open_names += [need.name for need in [*needs, *self._needs_at_ends(name)]]
         for root, period in roots:
-            if not is_value(root):
+            if period < ROWS or not is_value(root):
+                keys = () if period >= ROWS else self.lifetime_and_period(period)[0].keys
                 with template_errors(root):
-                    require_readable(root.expression, (), self._per)
+                    require_readable(root.expression, keys, self._per)
                 open_names += [need.name for need in self.names(root, period)]
             elif self.streams[root.expression.name].per:
                 open_names.append(self.name(root.expression, ROWS, root))

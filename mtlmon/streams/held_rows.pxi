@@ -7,12 +7,19 @@ rows of a trace wait in a list, in their order, and leave it from its start, so 
 after all earlier ones of its trace. A row knows how many values of a column there were when it
 came. So the first row of the list that still waits for a column is enough to find those that a new
 value is for. A value up to a time is known when a row of the trace is later than that: then it is
-the latest one before this row.
+the latest one before this row. It can be that of a group, such as an instance: a row has the number
+of its group among its own cells, and only rows with the same number have values for it.
 """
 
 
 cdef enum:
     NO_ROW = 0xFFFFFFFF
+
+
+cdef struct LatestBefore:
+    size_t place
+    int64_t value
+    uint8_t is_known
 
 
 @final
@@ -24,6 +31,8 @@ cdef class HeldRows:
     lengths: for each of these columns how much later than a row its last value is wanted; -1 for
         those of which a value is wanted so many values later.
     own: the number of a row's own cells, which come before those of these columns.
+    groups: for each of these columns which own cell has the number of a row's group, -1 if its
+        values are of the whole trace. Values of groups have a length.
 
     Between `begin` and the next `begin`, `undo` takes everything back.
     """
@@ -33,6 +42,8 @@ cdef class HeldRows:
     cdef uint32_t waits         # how many of the cells it waits for
     cdef uint64_t *distances
     cdef int64_t *lengths
+    cdef int64_t *groups
+    cdef bint has_groups
     # the rows
     cdef int64_t *times
     cdef uint32_t *numbers      # of the traces
@@ -54,6 +65,10 @@ cdef class HeldRows:
     cdef uint64_t *counts       # for each column the number of values so far, or the latest value
     cdef uint8_t *has_latest    # whether there is a latest value
     cdef uint64_t *touched      # the number of the batch that has changed it last
+    # the groups: for each column the latest value
+    cdef uint32_t group_room
+    cdef int64_t *latest
+    cdef uint8_t *has_value
     # the batch
     cdef uint64_t count         # of all rows so far
     cdef uint64_t batch         # its number
@@ -63,10 +78,12 @@ cdef class HeldRows:
     cdef size_t added_count, added_room
     cdef uint64_t *before       # what changed traces were before: number, head, tail, open, counts
     cdef size_t before_count, before_room
+    cdef LatestBefore *replaced     # the latest values of groups that others have replaced
+    cdef size_t replaced_count, replaced_room
     cdef uint64_t marked_count
     cdef size_t marked_held
 
-    def __cinit__(self, distances, lengths, uint32_t own):
+    def __cinit__(self, distances, lengths, uint32_t own, groups=()):
         cdef size_t k
         self.waits = <uint32_t> len(distances)
         self.own = own
@@ -77,7 +94,12 @@ cdef class HeldRows:
             raise ValueError("a wrong number of lengths")
         resized(<void **> &self.distances, self.waits, sizeof(uint64_t))
         resized(<void **> &self.lengths, self.waits, sizeof(int64_t))
+        resized(<void **> &self.groups, self.waits, sizeof(int64_t))
         for k in range(self.waits):
+            self.groups[k] = groups[k] if groups else -1
+            self.has_groups |= self.groups[k] >= 0
+            if self.groups[k] >= <int64_t> own or (self.groups[k] >= 0 and lengths[k] < 0):
+                raise ValueError("a wrong cell of groups")
             if not 0 < distances[k] <= MOST_DISTANCE:
                 raise ValueError(f"a distance of {distances[k]} values")
             self.distances[k] = distances[k]
@@ -88,6 +110,10 @@ cdef class HeldRows:
     def __dealloc__(self):
         free(self.distances)
         free(self.lengths)
+        free(self.groups)
+        free(self.latest)
+        free(self.has_value)
+        free(self.replaced)
         free(self.times)
         free(self.numbers)
         free(self.links)
@@ -149,6 +175,45 @@ cdef class HeldRows:
             resized(<void **> &self.before, self.before_room, change * sizeof(uint64_t))
         return 0
 
+    cdef int make_groups(self, uint64_t count, size_t rows) except -1:
+        """Make room for the groups below `count`, and for so many rows in the next call."""
+        cdef uint32_t room
+        cdef size_t needed = self.replaced_count + rows * self.waits
+        if needed > self.replaced_room:
+            resized(<void **> &self.replaced, needed, sizeof(LatestBefore))
+            self.replaced_room = needed
+        if count > self.group_room:
+            if count >= NO_ROW:
+                raise ValueError("a number of a group is too large")
+            room = room_for(<uint32_t> count, self.group_room)
+            resized(<void **> &self.latest, room, self.waits * sizeof(int64_t))
+            resized(<void **> &self.has_value, room, self.waits)
+            self.clear_groups(self.group_room, room)
+            self.group_room = room
+        return 0
+
+    cdef void clear_groups(self, uint32_t first, uint32_t end) noexcept nogil:
+        """Forget the latest values of some groups."""
+        cdef size_t k
+        for k in range(first * <size_t> self.waits, end * <size_t> self.waits):
+            self.latest[k] = 0
+            self.has_value[k] = 0
+
+    cdef uint64_t groups_of(
+        self, const int64_t *cells, const uint8_t *valid, size_t rows
+    ) noexcept nogil:
+        """A number that those of the groups of some rows are below."""
+        cdef uint64_t found = 0
+        cdef size_t row, k, cell
+        for k in range(self.waits):
+            if self.groups[k] >= 0:
+                for row in range(rows):
+                    cell = row * self.width + <size_t> self.groups[k]
+                    if valid[cell]:
+                        # no group has the largest number, so this is no 0
+                        found = max(found, min(<uint64_t> cells[cell], UINT64_MAX - 1) + 1)
+        return found
+
     cdef void clear_trace(self, uint32_t number) noexcept nogil:
         cdef size_t k
         self.heads[number] = self.tails[number] = NO_ROW
@@ -198,8 +263,33 @@ cdef class HeldRows:
     cdef inline void give_latest(self, size_t first, size_t k, uint32_t row) noexcept nogil:
         """Let the value that a row waits for be the latest one of its trace."""
         cdef size_t cell = row * <size_t> self.width + self.own + k
+        cdef size_t group, place
+        if self.groups[k] >= 0:
+            group = row * <size_t> self.width + <size_t> self.groups[k]
+            if self.valid[group]:
+                place = <size_t> self.cells[group] * self.waits + k
+                self.cells[cell] = self.latest[place]
+                self.valid[cell] = self.has_value[place]
+            return
         self.cells[cell] = <int64_t> self.counts[first + k]
         self.valid[cell] = self.has_latest[first + k]
+
+    cdef inline void take_latest(
+        self, size_t k, const int64_t *cells, const uint8_t *valid
+    ) noexcept nogil:
+        """Let a value be the latest one of the group of its row; there is room to note it."""
+        cdef size_t place
+        cdef LatestBefore *before
+        if not valid[self.groups[k]]:
+            return
+        place = <size_t> cells[self.groups[k]] * self.waits + k
+        before = &self.replaced[self.replaced_count]
+        before.place = place
+        before.value = self.latest[place]
+        before.is_known = self.has_value[place]
+        self.replaced_count += 1
+        self.latest[place] = cells[self.own + k]
+        self.has_value[place] = 1
 
     cdef void add(
         self, uint32_t number, int64_t time, const int64_t *cells, const uint8_t *valid
@@ -215,7 +305,9 @@ cdef class HeldRows:
                 ):
                     self.give_latest(first, k, self.open[first + k])
                     self.open[first + k] = self.links[self.open[first + k]]
-                if valid[self.own + k]:
+                if valid[self.own + k] and self.groups[k] >= 0:
+                    self.take_latest(k, cells, valid)
+                elif valid[self.own + k]:
                     self.counts[first + k] = <uint64_t> cells[self.own + k]
                     self.has_latest[first + k] = 1
                 continue
@@ -291,6 +383,8 @@ cdef class HeldRows:
         cdef const uint8_t *own_valid = <const uint8_t *> valid_memory.buffer.buf
         cdef size_t k
         self.make_room(batch.traces, batch.count)
+        if self.has_groups:
+            self.make_groups(self.groups_of(own_cells, own_valid, batch.count), batch.count)
         with nogil:
             for k in range(batch.count):
                 self.note_trace(batch.trace(k))
@@ -383,7 +477,7 @@ cdef class HeldRows:
         cdef size_t k
         for k in range(self.released_count):
             self.free_row(self.released[k])
-        self.released_count = self.added_count = self.before_count = 0
+        self.released_count = self.added_count = self.before_count = self.replaced_count = 0
         self.batch += 1
         self.marked_count = self.count
         self.marked_held = self.held
@@ -393,6 +487,12 @@ cdef class HeldRows:
         cdef const uint64_t *change
         cdef size_t first, k
         cdef uint32_t number, row
+        cdef const LatestBefore *replaced
+        while self.replaced_count:
+            self.replaced_count -= 1
+            replaced = &self.replaced[self.replaced_count]
+            self.latest[replaced.place] = replaced.value
+            self.has_value[replaced.place] = replaced.is_known
         while self.before_count:
             self.before_count -= 1
             change = self.before + self.before_count * (3 + 3 * <size_t> self.waits)
@@ -462,6 +562,62 @@ cdef class HeldRows:
             self.clear_trace(<uint32_t> number)
         self.marked_held = self.held
 
+    def mark_groups(self, flags, uint32_t cell):
+        """For a cell with numbers of groups: set the flags of those that rows have."""
+        cdef Memory memory = contiguous(flags, 1, 0, True)
+        cdef uint8_t *marks = <uint8_t *> memory.buffer.buf
+        cdef uint64_t count = <uint64_t> memory.buffer.shape[0]
+        cdef uint32_t number, row
+        cdef size_t place
+        if cell >= self.own:
+            raise ValueError("rows have no such cell")
+        for number in range(self.traces):
+            row = self.heads[number]
+            while row != NO_ROW:
+                place = row * <size_t> self.width + cell
+                if self.valid[place] and <uint64_t> self.cells[place] < count:
+                    marks[self.cells[place]] = 1
+                row = self.links[row]
+
+    def keep_groups(self, new_numbers, uint32_t cell):
+        """For a cell with numbers of groups: give these new numbers; see `Instances.compact`."""
+        cdef Memory memory = contiguous(new_numbers, 1, 0)
+        cdef const uint32_t *numbers = <const uint32_t *> memory.buffer.buf
+        cdef uint64_t count = <uint64_t> memory.buffer.shape[0] // sizeof(uint32_t)
+        cdef uint64_t old
+        cdef uint32_t number, row, new
+        cdef uint32_t kept = 0
+        cdef size_t place, k
+        if cell >= self.own:
+            raise ValueError("rows have no such cell")
+        self.begin()
+        for number in range(self.traces):
+            row = self.heads[number]
+            while row != NO_ROW:
+                place = row * <size_t> self.width + cell
+                if self.valid[place]:
+                    old = <uint64_t> self.cells[place]
+                    new = numbers[old] if old < count else FORGOTTEN
+                    self.cells[place] = new
+                    self.valid[place] = new != FORGOTTEN
+                row = self.links[row]
+        for number in range(self.group_room):
+            new = numbers[number] if number < count else FORGOTTEN
+            if new == FORGOTTEN:
+                continue
+            if new != kept:
+                raise ValueError("new numbers are not in the order of the present ones")
+            kept += 1
+            for k in range(self.waits):
+                if self.groups[k] == <int64_t> cell:
+                    place = number * <size_t> self.waits + k
+                    self.latest[new * <size_t> self.waits + k] = self.latest[place]
+                    self.has_value[new * <size_t> self.waits + k] = self.has_value[place]
+        for number in range(kept, self.group_room):
+            for k in range(self.waits):
+                if self.groups[k] == <int64_t> cell:
+                    self.has_value[number * <size_t> self.waits + k] = 0
+
     def mark_texts(self, flags, uint32_t cell):
         """For a cell that is the number of a text: set the flags of those that rows have."""
         cdef Memory memory = contiguous(flags, 1, 0, True)
@@ -480,6 +636,11 @@ cdef class HeldRows:
         if cell >= self.width:
             raise ValueError("rows have no such cell")
         self.begin()
+        if cell >= self.own and self.groups[cell - self.own] >= 0:
+            for number in range(self.group_room):
+                kept = number * <size_t> self.waits + cell - self.own
+                if self.has_value[kept]:
+                    visit_text(&self.latest[kept], marks)
         for number in range(self.traces):
             if cell >= self.own and self.lengths[cell - self.own] >= 0:
                 kept = number * <size_t> self.waits + cell - self.own
@@ -503,6 +664,8 @@ cdef class HeldRows:
         while traces and self.heads[traces - 1] == NO_ROW:
             traces -= 1
         writer.put(self.count)
+        if self.has_groups:
+            self.write_groups(writer)
         writer.put(traces)
         for number in range(traces):
             length = 0
@@ -513,7 +676,7 @@ cdef class HeldRows:
             writer.put(length)
             for k in range(self.waits):
                 cell = number * <size_t> self.waits + k
-                if length and self.lengths[k] >= 0:
+                if length and self.lengths[k] >= 0 and self.groups[k] < 0:
                     writer.put(self.has_latest[cell])
                     if self.has_latest[cell]:
                         writer.put(zigzag(<int64_t> self.counts[cell]))
@@ -538,6 +701,52 @@ cdef class HeldRows:
                 row = self.links[row]
         return writer.taken()
 
+    cdef int write_groups(self, NumberWriter writer) except -1:
+        """Write the latest values of groups, up to the last one that has one or has rows."""
+        cdef uint64_t count = 0
+        cdef uint32_t number, row
+        cdef size_t k, place
+        for number in range(self.group_room):
+            for k in range(self.waits):
+                if self.has_value[number * <size_t> self.waits + k]:
+                    count = number + <uint64_t> 1
+        for number in range(self.traces):
+            row = self.heads[number]
+            while row != NO_ROW:
+                place = row * <size_t> self.width
+                count = max(count, self.groups_of(self.cells + place, self.valid + place, 1))
+                row = self.links[row]
+        writer.put(count)
+        for number in range(<uint32_t> count):
+            for k in range(self.waits):
+                if self.groups[k] >= 0:
+                    place = number * <size_t> self.waits + k
+                    writer.put(self.has_value[place])
+                    if self.has_value[place]:
+                        writer.put(zigzag(self.latest[place]))
+        return 0
+
+    cdef uint64_t read_groups(self, NumberReader reader, from_integers) except? 0:
+        """Read the latest values of groups; returns how many there are."""
+        cdef uint64_t count = reader.get_count(1)
+        cdef uint32_t number
+        cdef size_t k, place
+        cdef int64_t value
+        if count > MOST_TRACES:
+            raise damaged()
+        self.make_groups(count, 0)
+        for number in range(<uint32_t> count):
+            for k in range(self.waits):
+                if self.groups[k] >= 0:
+                    place = number * <size_t> self.waits + k
+                    self.has_value[place] = <uint8_t> reader.get(1)
+                    if self.has_value[place]:
+                        value = unzigzag(reader.get(UINT64_MAX))
+                        if from_integers and from_integers[self.own + k]:
+                            value = cell_of_integer(value)
+                        self.latest[place] = value
+        return count
+
     def restore(self, snapshot, from_integers=()):
         """Continue from the snapshot of rows with the same arguments, whatever these were.
 
@@ -550,11 +759,14 @@ cdef class HeldRows:
         """
         cdef NumberReader reader = NumberReader()
         cdef uint64_t traces, length
+        cdef uint64_t groups = 0
         cdef uint32_t number
         cdef size_t k
         self.forget_all()
         reader.open(as_bytes(snapshot), 0)
         self.count = reader.get(INT64_MAX)
+        if self.has_groups:
+            groups = self.read_groups(reader, from_integers)
         traces = reader.get_count(1)
         if traces > MOST_TRACES:
             raise damaged()
@@ -563,10 +775,10 @@ cdef class HeldRows:
             length = reader.get_count(2 + self.width)
             self.make_room(0, <size_t> length)
             for k in range(self.waits if length else 0):
-                if self.lengths[k] >= 0:
+                if self.lengths[k] >= 0 and self.groups[k] < 0:
                     self.read_latest(number, k, reader, from_integers)
             for _ in range(length):
-                self.read_row(number, reader, from_integers)
+                self.read_row(number, reader, from_integers, groups)
             self.find_open(number)
         reader.end()
         self.begin()
@@ -596,7 +808,9 @@ cdef class HeldRows:
                     row = self.links[row]
                 self.open[number * <size_t> self.waits + k] = row
 
-    cdef int read_row(self, uint32_t number, NumberReader reader, from_integers) except -1:
+    cdef int read_row(
+        self, uint32_t number, NumberReader reader, from_integers, uint64_t groups
+    ) except -1:
         """Read a row, and add it to the list of its trace."""
         cdef size_t first = number * <size_t> self.waits
         cdef uint32_t row = self.new_row()
@@ -630,6 +844,9 @@ cdef class HeldRows:
                 self.cells[cell] = unzigzag(reader.get(UINT64_MAX))
                 if from_integers and from_integers[k]:
                     self.cells[cell] = cell_of_integer(self.cells[cell])
+        cell = row * <size_t> self.width
+        if self.groups_of(self.cells + cell, self.valid + cell, 1) > groups:
+            raise damaged()
         return 0
 
     def forget_all(self):
@@ -637,11 +854,12 @@ cdef class HeldRows:
         cdef uint32_t number
         for number in range(self.traces):
             self.clear_trace(number)
+        self.clear_groups(0, self.group_room)
         self.used = 0
         self.unused = NO_ROW
         self.held = 0
         self.count = 0
-        self.released_count = self.added_count = self.before_count = 0
+        self.released_count = self.added_count = self.before_count = self.replaced_count = 0
         self.begin()
 
     @property
@@ -656,7 +874,11 @@ cdef class HeldRows:
             self.room * self.row_bytes() + self.traces * self.trace_bytes()
             + (self.released_room + self.added_room) * sizeof(uint32_t)
             + self.before_room * (3 + 3 * <size_t> self.waits) * sizeof(uint64_t)
+            + self.group_room * self.group_bytes() + self.replaced_room * sizeof(LatestBefore)
         )
+
+    cdef size_t group_bytes(self):
+        return self.waits * (sizeof(int64_t) + 1)
 
     cdef size_t row_bytes(self):
         return (
@@ -670,15 +892,18 @@ cdef class HeldRows:
             + self.waits * (sizeof(uint32_t) + sizeof(uint64_t) + 1)
         )
 
-    def most_bytes(self, traces, rows, batch):
+    def most_bytes(self, traces, rows, batch, groups=0):
         """The most bytes that the state takes, for whole numbers.
 
         traces: how many traces there are.
         rows: how many rows wait at most between two batches.
         batch: the most rows of a batch.
+        groups: how many groups there are.
         """
         return (
-            2 * (rows + 2 * batch) * self.row_bytes() + most_traces(traces) * self.trace_bytes()
+            most_traces(groups) * self.group_bytes()
+            + 2 * batch * self.waits * sizeof(LatestBefore)
+            + 2 * (rows + 2 * batch) * self.row_bytes() + most_traces(traces) * self.trace_bytes()
             + 2 * (rows + 2 * batch) * 2 * sizeof(uint32_t)
             + max(2 * batch, most_traces(traces))
             * (3 + 3 * <size_t> self.waits) * sizeof(uint64_t)

@@ -115,8 +115,8 @@ class InstancePlacer:
                 continue
             if self._declared.counts_from_beginning(lifetime) or lifetime.clock != ROWS:
                 continue
-            if family.calls:
-                # rows of others have values in it
+            if family.calls or family.has_waiting:
+                # rows of others have values in it, or later ones in what is null there
                 continue
             frames = {
                 period: frame
@@ -277,16 +277,41 @@ class InstancePlacer:
         replaced = with_operands(node, operands)
         key_of = (period, replaced)
         if key_of not in self._columns.known:
-            found = [
-                self._key_value(operand, key, origin, node, period)
-                for operand, key in zip(operands, family.keys, strict=True)
-            ]
-            keys = [key for key, _ in found]
-            layer = max(lowest for _, lowest in found)
+            keys, layer = self._key_values(operands, family, origin, node, period)
             points = self._reading_points(period)
             self._columns.known[key_of] = self._looked_up(name, keys, layer, origin, points)
         column, layer = self._columns.known[key_of]
         return Placed(read(column, node), max(layer, self.first_layer(period)))
+
+    def keys_at_rows(
+        self, node: Expression, family: Family, origin: Predicate, frame: int
+    ) -> tuple[list[KeyColumn], int]:
+        """Place the key of `s[EXPRESSION]` at rows; its columns and a layer behind the instances.
+
+        Args:
+            node: what reads the instance.
+            family: the instances.
+            origin: the expression that it is a part of.
+            frame: where that has values: `ROWS`, or the number of the rows of instances.
+        """
+        operands = [self._placer.place(operand, origin, frame) for operand in node.operands]
+        keys, layer = self._key_values(operands, family, origin, node, frame)
+        return keys, max(layer, self.family(family.frame)[1] + 1)
+
+    def _key_values(
+        self,
+        operands: list[Placed],
+        family: Family,
+        origin: Predicate,
+        node: Expression,
+        period: int,
+    ) -> tuple[list[KeyColumn], int]:
+        """Place the values of a key; its columns and a layer where they are known."""
+        found = [
+            self._key_value(operand, key, origin, node, period)
+            for operand, key in zip(operands, family.keys, strict=True)
+        ]
+        return [key for key, _ in found], max(lowest for _, lowest in found)
 
     def _reading_points(self, period: int) -> int:
         """Where instances are read: in instances, or at rows or ticks of the trace."""

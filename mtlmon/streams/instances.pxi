@@ -93,6 +93,7 @@ cdef class Instances:
     cdef bint keeps_births
     cdef int64_t *births        # the times of first rows, by number; NULL if they do not matter
     cdef uint32_t oldest, marked_oldest     # no instance below it has its age to come
+    cdef bint keeps_ended       # whether numbers of some that have ended are kept
     cdef Leaving leaving        # those that end behind the present tick
     cdef UseOrder uses          # the living in the order of their last rows, if that matters
 
@@ -816,40 +817,52 @@ cdef class Instances:
             if self.heads[trace] != NO_INSTANCE:
                 bytes_of[trace] = 0
 
-    def compact(self, new_traces=None):
+    def keep_ended(self):
+        """Let `compact` keep some instances that have ended; there must have been no row."""
+        self.keeps_ended = True
+
+    def compact(self, new_traces=None, is_needed=None):
         """Give the living instances new numbers, in the same order, and forget the others.
 
         new_traces: bytes of uint32 items: the new numbers of traces, indexed by the current ones,
             2^32-1 for traces whose instances are to be forgotten; None if traces stay as they are.
+        is_needed: an array of bytes: which instances get new numbers also if they have ended; None
+            for none.
 
         Returns bytes of uint32 items: the new numbers of instances, indexed by the current ones;
         2^32-1 for those that are forgotten.
         """
-        cdef Memory memory
+        cdef Memory memory, flag_memory
         cdef const uint32_t *traces = NULL
+        cdef const uint8_t *flags = NULL
         cdef size_t trace_count = 0
         cdef size_t size = LEAST_PLACES
         cdef uint32_t number, trace
         cdef uint32_t kept = 0
         cdef uint32_t *order = NULL
         cdef size_t used, k
+        cdef bint is_kept
         result = bytearray(self.count * sizeof(uint32_t))
         cdef uint32_t *new_numbers = <uint32_t *> <char *> result
         if new_traces is not None:
             memory = contiguous(new_traces, 1, 0)
             traces = <const uint32_t *> memory.buffer.buf
             trace_count = <size_t> memory.buffer.shape[0] // sizeof(uint32_t)
+        if is_needed is not None:
+            flag_memory = contiguous(is_needed, 1, self.count)
+            flags = <const uint8_t *> flag_memory.buffer.buf
         used = self.in_order_of_use(&order)
         for number in range(self.count):
             trace = self.traces[number]
             if traces != NULL:
                 trace = traces[trace] if trace < trace_count else FORGOTTEN
-            if not self.alive[number] or trace == FORGOTTEN:
+            is_kept = self.alive[number] or (flags != NULL and flags[number])
+            if not is_kept or trace == FORGOTTEN:
                 new_numbers[number] = FORGOTTEN
                 continue
             new_numbers[number] = kept
             self.traces[kept] = trace
-            self.alive[kept] = 1
+            self.alive[kept] = self.alive[number]
             if self.keeps_births:
                 self.births[kept] = self.births[number]
             if self.silence:
@@ -890,7 +903,7 @@ cdef class Instances:
         return count
 
     cdef int rebuild(self, size_t size) except -1:
-        """Make the hash table and the links anew, for `count` living instances."""
+        """Make the hash table and the links anew, for those of `count` instances that live."""
         cdef uint32_t count = self.count
         cdef uint32_t number
         self.count = 0
@@ -900,7 +913,8 @@ cdef class Instances:
         if self.head_count:
             memset(self.heads, 0xFF, self.head_count * sizeof(uint32_t))
         for number in range(count):
-            self.enter(number)
+            if self.alive[number]:
+                self.enter(number)
         self.oldest = 0
         self.begin()
         return 0
@@ -928,16 +942,18 @@ cdef class Instances:
         return 0
 
     def snapshot(self):
-        """Return the living instances as bytes for `restore`; `compact` comes before."""
+        """Return the instances as bytes for `restore`; `compact` comes before."""
         cdef NumberWriter writer = NumberWriter()
         cdef uint32_t number
         cdef size_t k
-        if self.living != self.count:
+        if self.living != self.count and not self.keeps_ended:
             raise MtlmonError("instances that have ended are not in snapshots")
         self.begin()
         writer.put(self.count)
         for number in range(self.count):
             writer.put(self.traces[number])
+            if self.keeps_ended:
+                writer.put(self.alive[number])
             if self.keeps_births:
                 writer.put(zigzag(self.births[number]))
             if self.silence:
@@ -977,6 +993,8 @@ cdef class Instances:
             self.traces[number] = <uint32_t> reader.get(MOST_TRACES - 1)
             self.make_room(self.traces[number] + 1)
             self.alive[number] = 1
+            if self.keeps_ended:
+                self.alive[number] = <uint8_t> reader.get(1)
             if self.keeps_births:
                 self.births[number] = unzigzag(reader.get(UINT64_MAX))
             if self.silence:
@@ -997,11 +1015,13 @@ cdef class Instances:
     cdef int restore_uses(self, NumberReader reader, uint32_t count) except -1:
         """Read the order of the last rows of instances, whose numbers are below `count`."""
         cdef uint32_t number, k
+        cdef uint32_t living = 0
         for number in range(count):
             self.uses.earlier[number] = number
-        for k in range(count):
+            living += self.alive[number]
+        for k in range(living):
             number = <uint32_t> reader.get(count - 1)
-            if self.uses.earlier[number] != number:
+            if self.uses.earlier[number] != number or not self.alive[number]:
                 raise damaged()
             link_use(&self.uses, number, self.uses.last)
         return 0

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from mtlmon.streams.points import Points
     from mtlmon.streams.recursion import MachineResults, MachineTask
     from mtlmon.streams.ticks_of_ends import TicksOfEnds
+    from mtlmon.streams.waiting import Holding
 
     Numbers: TypeAlias = NDArray[np.uint32]
     _Keys: TypeAlias = tuple[list[Cells], list[Mask | None]]
@@ -134,6 +135,8 @@ class Family:
         calls: the rows that call instances which they do not belong to.
         ticks_of_ends: the ticks at which their own values may end them; None if none do.
         numbers: for the present batch, the number of each row's instance.
+        has_waiting: whether rows wait for later values of instances.
+        waiting: these rows, each time with a cell that is the number of an instance.
 
     Raises:
         NotPossible: values of this kind cannot tell instances apart.
@@ -168,7 +171,11 @@ class Family:
         self.nows: list[InstanceNows] = []
         self.calls: list[InstanceCalls] = []
         self.ticks_of_ends: TicksOfEnds | None = None
+        self.has_waiting = False
+        self.waiting: list[tuple[Holding, int]] = []
         self.numbers = np.empty(0, np.uint32)
+        # how many of those that have ended rows still wait for
+        self._needed = 0
         self._is_text = [key.kind.name == "text" for key in keys]
         self.table = native.Instances(self._is_text, lifetime.age, lifetime.silence, has_births)
         self._start = start
@@ -268,7 +275,7 @@ class Family:
             aggregate.begin()
         for ticks in self.ticks:
             ticks.begin()
-        ended = self.table.count - self.table.living
+        ended = self.table.count - self.table.living - self._needed
         if ended > max(MOST_ENDED, self.table.living):
             self.compact()
 
@@ -285,8 +292,17 @@ class Family:
             bounds.undo()
 
     def compact(self, new_traces: bytes | None = None) -> None:
-        """Forget the instances that have ended, and give traces new numbers."""
-        numbers = self.table.compact(new_traces)
+        """Forget the instances that have ended, and give traces new numbers.
+
+        Those whose values rows wait for keep a number.
+        """
+        is_needed = np.zeros(self.table.count, np.uint8)
+        for rows, cell in self.waiting:
+            rows.native.mark_groups(is_needed, cell)
+        numbers = self.table.compact(new_traces, is_needed)
+        self._needed = self.table.count - self.table.living
+        for rows, cell in self.waiting:
+            rows.native.keep_groups(numbers, cell)
         for kernel in self.kernels:
             for one in kernel.natives:
                 one.keep(numbers)
@@ -443,6 +459,35 @@ class RowsTask:
         columns[self.period][self._name] = points.as_rows(own, self._frame)
 
 
+class NumbersTask:
+    """The numbers of instances at rows, null where there is none.
+
+    Args:
+        result: the name of the column of the results.
+        family: the instances.
+        keys: the columns with the key of the instance; None for the one that the row belongs to.
+    """
+
+    period = argument_period = ROWS
+
+    def __init__(self, result: str, family: Family, keys: list[KeyColumn] | None) -> None:
+        self.kernels: list[Kernel] = []
+        self._result = result
+        self._family = family
+        self._keys = keys
+
+    def run(self, columns: Columns, points: Points) -> None:
+        """Add the column."""
+        numbers = self._family.numbers
+        if self._keys is not None:
+            rows = points.batch(ROWS)
+            numbers = np.empty(rows.count, np.uint32)
+            keys = self._family.cells_of(self._keys, columns[ROWS])
+            self._family.table.find(rows, *keys, numbers)
+        found = pa.array(numbers.astype(np.int64), mask=numbers == FORGOTTEN)
+        columns[ROWS][self._result] = found
+
+
 class NullTask:
     """A column of rows, or of ticks at which instances begin, that is null everywhere.
 
@@ -540,7 +585,7 @@ class LookUpTask:
         masks = np.zeros((count, 2), np.uint8)
         masks[:, 0] = 1 if mask is None else mask
         times = np.repeat(rows.times, 2)
-        found, validity = self._fed(
+        found, validity = fed(
             self.kernels[0], times, numbers.reshape(-1), cells.reshape(-1), masks.reshape(-1)
         )
         return found[1::2].copy(), validity[1::2].copy()
@@ -560,25 +605,12 @@ class LookUpTask:
         cells[meeting.arguments] = values
         masks[meeting.arguments] = 1 if mask is None else mask
         times, results = meeting.batch.times, meeting.results
-        found, validity = self._fed(self.kernels[0], times, numbers, cells, masks)
+        found, validity = fed(self.kernels[0], times, numbers, cells, masks)
         for known in self.kernels[1:]:
             is_put = 1 - meeting.is_result
-            has_value, is_alive = self._fed(known, times, numbers, masks.astype(np.int64), is_put)
+            has_value, is_alive = fed(known, times, numbers, masks.astype(np.int64), is_put)
             validity &= is_alive & (has_value != 0)
         return found[results], validity[results]
-
-    @staticmethod
-    def _fed(
-        kernel: Kernel, times: Cells, numbers: NDArray[np.uint32], cells: Cells, masks: Mask
-    ) -> tuple[Cells, Mask]:
-        """Put values, and get those of instances at the same time-points."""
-        places = np.flatnonzero(numbers != FORGOTTEN)
-        batch = native.Batch(times[places], numbers[places], len(places))
-        found, validity = room_for_results(len(places))
-        kernel.native.feed(batch, cells[places], masks[places], found, validity)
-        results, is_valid = np.zeros(len(times), np.int64), np.zeros(len(times), np.uint8)
-        results[places], is_valid[places] = found, validity
-        return results, is_valid
 
 
 class OverTask:
@@ -769,6 +801,19 @@ class OverTask:
         )
         done = int(np.searchsorted(meeting.results, done))
         return results[meeting.results], validity[meeting.results], done
+
+
+def fed(
+    kernel: Kernel, times: Cells, numbers: NDArray[np.uint32], cells: Cells, masks: Mask
+) -> tuple[Cells, Mask]:
+    """Put values, and get those of instances at the same time-points, null for no instance."""
+    places = np.flatnonzero(numbers != FORGOTTEN)
+    batch = native.Batch(times[places], numbers[places], len(places))
+    found, validity = room_for_results(len(places))
+    kernel.native.feed(batch, cells[places], masks[places], found, validity)
+    results, is_valid = np.zeros(len(times), np.int64), np.zeros(len(times), np.uint8)
+    results[places], is_valid[places] = found, validity
+    return results, is_valid
 
 
 def _at(places: NDArray[np.int64], numbers: Numbers | None, count: int) -> Numbers | None:

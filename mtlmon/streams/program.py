@@ -135,13 +135,14 @@ class StreamProgram:
                 later.setdefault(when, {})[name] = predicate
             else:
                 found[name] = builder.number_of(when) if isinstance(when, Changes) else when
-        plans = {when: builder.held_plan(some) for when, some in later.items()}
-        parts = [(part, ROWS) for plan in plans.values() for part in plan.parts]
+        needed = {when: builder.held_parts(some) for when, some in later.items()}
+        parts = [part for one in needed.values() for part in one.parts]
         builder.streams_in_order(
-            [*((wanted[name], period) for name, period in found.items()), *parts]
+            [*((wanted[name], period) for name, period in found.items()), *parts],
+            dict.fromkeys(name for one in needed.values() for name in one.templates),
         )
         outputs = {name: builder.output(wanted[name], period) for name, period in found.items()}
-        held = {when: builder.held(plan) for when, plan in plans.items()}
+        held = {when: builder.held(one) for when, one in needed.items()}
         self._layers = builder.finish()
         self._holdings = {
             when: Holding(one, builder.schema, environment, self._texts)
@@ -186,6 +187,7 @@ class StreamProgram:
         self._kernels = [
             kernel for layer in self._layers for task in layer.tasks for kernel in task.kernels
         ]
+        self._kernels += [one for held in self._holdings.values() for one in held.kernels]
         of_instances = {id(kernel) for family in self._families for kernel in family.kernels}
         # Those to whose state the numbers of traces matter.
         self._of_traces = [kernel for kernel in self._kernels if id(kernel) not in of_instances]
@@ -787,7 +789,7 @@ class StreamProgram:
                 if isinstance(task, MachineTask | FamilyTask):
                     periods = task.argument_periods
                 found += zip(task.kernels, periods, strict=True)
-        return found
+        return found + [(one, ROWS) for held in self._holdings.values() for one in held.kernels]
 
     @property
     def due_ticks(self) -> DueTicks | None:

@@ -8,14 +8,14 @@ but those of one trace do not. So nothing that looks at other rows can look at t
 A policy with such atoms is on a clock of its own, `Waiting`, and its rows come like ticks: with the
 row that lets them go. As this can change the order of rows of different traces, its monitors have a
 clock for each trace (`own_clocks`), and no window can use these values, because windows of all
-traces share one queue. This part runs after all layers, so an error in a layer leaves it untouched.
-An integer overflow in it removes the time-point, not the row, which other policies have seen long
-before.
+traces share one queue. In a stream with `per`, the later values are those of the row's instance,
+which has a number: it is kept until the row goes, also if the instance has ended. This part runs
+after all layers, so an error in a layer leaves it untouched. An integer overflow in it removes the
+time-point, not the row, which other policies have seen long before.
 """
 
 from __future__ import annotations
 
-from decimal import Decimal
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -27,19 +27,19 @@ from mtlmon.policy.predicates import operators as ops
 from mtlmon.policy.predicates.columns import column_type
 from mtlmon.policy.predicates.compiling import CompiledExpressions
 from mtlmon.policy.predicates.expression import Expression
-from mtlmon.policy.predicates.kinds import FLOAT
-from mtlmon.policy.predicates.machine_code import NotPossible, constant_as
+from mtlmon.policy.predicates.machine_code import constant_as
 from mtlmon.policy.predicates.time_points import MEMORY, ROWS, is_later
 from mtlmon.policy.templates import OF_INSTANCES, stream_of
 from mtlmon.streams import native
 from mtlmon.streams.cells import from_cells, to_cells
-from mtlmon.streams.kernels import MOST_DISTANCE, default_of, length_of
+from mtlmon.streams.instance_groups import FORGOTTEN
+from mtlmon.streams.instances import fed
 from mtlmon.streams.ticking import NO_TICKS, Ticks
 from mtlmon.support.refusals import refused
 from mtlmon.syntax.traversal import postorder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -49,10 +49,22 @@ if TYPE_CHECKING:
     from mtlmon.policy.predicates.predicate import Predicate
     from mtlmon.streams.cells import Texts
     from mtlmon.streams.declarations import Stream
+    from mtlmon.streams.instances import Family
+    from mtlmon.streams.kernels import Kernel
     from mtlmon.streams.layer import Columns
     from mtlmon.streams.points import Points
 
-__all__ = ["Held", "HeldColumn", "Holding", "LaterValues", "WaitError", "chosen_value"]
+__all__ = [
+    "Held",
+    "HeldColumn",
+    "HeldLookUp",
+    "HeldStep",
+    "Holding",
+    "LaterValues",
+    "WaitError",
+    "chosen_value",
+    "needs_itself",
+]
 
 
 class WaitError(Exception):
@@ -78,7 +90,7 @@ def chosen_value(where: Expression, value: Expression, other: Constant) -> Expre
 
 
 class LaterValues:
-    """Finds what looks at later values, and writes it without the names of streams and atoms.
+    """Finds what looks at later values.
 
     Args:
         streams: the declared streams.
@@ -93,13 +105,22 @@ class LaterValues:
 
     def looks(self, expression: Expression) -> bool:
         """Whether an expression looks at later values, also by way of what it names."""
-        return any(
-            is_later(node) or (node.operator in _NAMED and self._name_looks(node))
-            for node in postorder(expression)
-        )
+        return any(is_later(node) or self.name_looks(node) for node in postorder(expression))
+
+    def name_looks(self, node: Expression) -> bool:
+        """Whether a node names a stream or definition that looks at later values."""
+        is_stream = node.operator is ops.STREAM or node.operator in OF_INSTANCES
+        if not is_stream and node.operator not in {ops.ATOM, ops.LET}:
+            return False
+        name = stream_of(node) if is_stream else node.name
+        key = is_stream, name
+        if key not in self._looks:
+            self._looks[key] = False
+            self._looks[key] = any(map(self.looks, self._expressions(is_stream, name)))
+        return self._looks[key]
 
     def expanded(self, expression: Expression) -> Expression:
-        """Replace the names of what looks at later values by what they stand for.
+        """Replace the names of definitions that look at later values by what they stand for.
 
         Raises:
             WaitError: an aggregate or the like is of later values.
@@ -115,11 +136,10 @@ class LaterValues:
     def _built(
         self, node: Expression, built: Mapping[int, Expression], names: tuple[str, ...]
     ) -> Expression:
+        if node.operator is ops.OVER and self.name_looks(node):
+            raise WaitError(node, refused("later, over", name=str(node)))
         if node.operator in MEMORY or node.operator in OF_INSTANCES:
-            is_of_later = any(self.looks(operand) for operand in node.operands)
-            if node.operator in OF_INSTANCES and self._name_looks(node) and not is_of_later:
-                raise WaitError(node, self._refused_in_instances(stream_of(node)))
-            if is_of_later:
+            if any(self.looks(operand) for operand in node.operands):
                 raise WaitError(
                     node,
                     f"{node.operator.word or 'an instance'} cannot be of a value that waits for "
@@ -127,48 +147,39 @@ class LaterValues:
                     "look at the later value of the whole instead, as in avg[0,5](x).next()",
                 )
             return node
-        if node.operator in _NAMED and self._name_looks(node):
+        if node.operator in {ops.ATOM, ops.LET} and self.name_looks(node):
             if node.name in names:
-                raise WaitError(node, f"{node.name} needs its own value at the same row")
-            return self._meaning(node, (*names, node.name))
+                raise needs_itself(node)
+            meaning = self._definitions[node.name].expression
+            return self._expanded(meaning, (*names, node.name))
         operands = tuple(built[id(operand)] for operand in node.operands)
         if all(one is other for one, other in zip(operands, node.operands, strict=True)):
             return node
         return Expression(node.operator, operands, node.value, node.span)
 
-    def _meaning(self, node: Expression, names: tuple[str, ...]) -> Expression:
-        """What the name of a stream or definition stands for."""
-        if node.operator is not ops.STREAM:
-            return self._expanded(self._definitions[node.name].expression, names)
-        stream = self._streams[node.name]
-        if stream.per:
-            raise WaitError(node, self._refused_in_instances(node.name))
+    def require_rows(self, node: Expression, stream: Stream, *, calls: bool) -> None:
+        """Require that a stream can look at later values: it has values at rows, and its own ones.
+
+        Args:
+            node: what names the stream.
+            stream: the stream.
+            calls: whether it has values at rows of other instances.
+
+        Raises:
+            WaitError: it cannot.
+        """
+        name = stream_of(node) if node.operator in OF_INSTANCES else node.name
         if stream.period != ROWS:
-            message = f"stream {node.name} has every, so it cannot look at later rows"
+            message = f"stream {name} has every, so it cannot look at later rows"
             raise WaitError(node, message, "write next(...) in a stream of rows, or in the policy")
-        value = self._expanded(stream.value.expression, names)
-        if stream.on is not None:
-            value = chosen_value(self._expanded(stream.on.expression, names), value, None)
-        if stream.kind == FLOAT:
-            always = Expression(ops.CONSTANT, (), True, value.span)
-            value = chosen_value(always, value, Decimal("0.0"))
-        return value
-
-    def _refused_in_instances(self, stream: str) -> str:
-        """Say why instances of a stream cannot look at later values."""
-        nodes = [node for one in self._expressions(True, stream) for node in postorder(one)]
-        if any(node.operator is ops.AT and node.offset.is_later for node in nodes):
-            return refused("later, per", name=f"stream {stream}")
-        return refused("next, per", name=f"stream {stream}")
-
-    def _name_looks(self, node: Expression) -> bool:
-        is_stream = node.operator is ops.STREAM or node.operator in OF_INSTANCES
-        name = stream_of(node) if is_stream else node.name
-        key = is_stream, name
-        if key not in self._looks:
-            self._looks[key] = False
-            self._looks[key] = any(map(self.looks, self._expressions(is_stream, name)))
-        return self._looks[key]
+        if calls:
+            message = f"stream {name} has values at rows of other instances"
+            raise WaitError(node, message, "only values at its own rows can look at later rows")
+        clauses = [key for key, _ in stream.per]
+        clauses += [one for one in (stream.start, stream.end) if one is not None]
+        if any(map(self.looks, clauses)):
+            message = f"instances of {name} begin and end with rows, which cannot wait for that"
+            raise WaitError(node, message, "leave later values out of per, from and until")
 
     def _expressions(self, is_stream: bool, name: str) -> list[Expression]:
         if not is_stream:
@@ -182,7 +193,9 @@ class LaterValues:
         return found + [one for one in (stream.start, stream.end) if one is not None]
 
 
-_NAMED = {ops.STREAM, ops.ATOM, ops.LET}
+def needs_itself(node: Expression) -> WaitError:
+    """Return the error that a name stands for what needs its value at the same row."""
+    return WaitError(node, f"{node.name} needs its own value at the same row")
 
 
 class HeldColumn(NamedTuple):
@@ -195,6 +208,8 @@ class HeldColumn(NamedTuple):
         distance: how many values later; 0 for a row's own value.
         default: what stands for a later value that never comes.
         length: how much later the last value is wanted; None where `distance` says which one is.
+        group: for a later value of an instance, the result that is the number of this.
+        family: for a number of an instance, the instances.
         found_kind: the kind of the result, with the default among its values.
         text: for a later value, its text.
         may_be_null: whether the values that rows wait for may be null.
@@ -209,6 +224,38 @@ class HeldColumn(NamedTuple):
     text: str = ""
     may_be_null: bool = True
     length: int | None = None
+    group: str | None = None
+    family: Family | None = None
+
+
+class HeldLookUp(NamedTuple):
+    """What reads the last value of an instance of a stream whose values wait.
+
+    Attributes:
+        result: the column at the rows that go.
+        value: the values of the stream there.
+        own: the column of the numbers of the rows' own instances.
+        wanted: the column of the numbers of the instances that are read.
+        kernel: has the last values.
+    """
+
+    result: str
+    value: str
+    own: str
+    wanted: str
+    kernel: Kernel
+
+
+class HeldStep(NamedTuple):
+    """What is computed together where rows go, behind the steps before.
+
+    Attributes:
+        expressions: expressions over the columns of `Held` and those of earlier steps, by name.
+        look_ups: what reads instances of these.
+    """
+
+    expressions: dict[str, Predicate]
+    look_ups: list[HeldLookUp]
 
 
 class Held(NamedTuple):
@@ -216,55 +263,11 @@ class Held(NamedTuple):
 
     Attributes:
         columns: what they read: first a row's own values, then later ones.
-        expressions: the expressions over the results of these, by the names of their columns.
+        steps: how they are computed; the last one has those that are wanted.
     """
 
     columns: list[HeldColumn]
-    expressions: dict[str, Predicate]
-
-
-def split(
-    expression: Expression,
-    own: Callable[[Expression], Expression],
-    later: Callable[[Expression], Expression],
-) -> Expression:
-    """Replace the parts of an expression that look at no later value, and the later values.
-
-    Args:
-        expression: an expression without the names of what looks at later values.
-        own: makes an expression that reads a row's own value of a part.
-        later: makes an expression that reads a later value.
-
-    Raises:
-        NotPossible: a later value is too far away.
-    """
-    looks: set[int] = set()
-    built: dict[int, Expression] = {}
-    for node in postorder(expression):
-        if is_later(node):
-            looks.add(id(node))
-            distance = node.offset.distance
-            if (
-                node.operator is ops.NEXT
-                and isinstance(distance, int)
-                and (distance > MOST_DISTANCE)
-            ):
-                raise NotPossible(f"next({distance}) looks further than {MOST_DISTANCE} values")
-            built[id(node)] = later(node)
-        elif any(id(operand) in looks for operand in node.operands):
-            if node.operator in ops.LOOK_UPS:
-                raise NotPossible(f"the key of {node} is a later value, but the record is one now")
-            looks.add(id(node))
-            operands = tuple(
-                built[id(operand)] if id(operand) in looks else _own(operand, own)
-                for operand in node.operands
-            )
-            built[id(node)] = Expression(node.operator, operands, node.value, node.span)
-    return built[id(expression)] if id(expression) in looks else _own(expression, own)
-
-
-def _own(node: Expression, own: Callable[[Expression], Expression]) -> Expression:
-    return node if node.operator is ops.CONSTANT else own(node)
+    steps: list[HeldStep]
 
 
 class Holding:
@@ -289,9 +292,20 @@ class Holding:
         own = sum(column.distance == 0 for column in held.columns)
         later = held.columns[own:]
         lengths = [-1 if one.length is None else one.length for one in later]
-        self.native = native.HeldRows([one.distance for one in later], lengths, own)
+        places = {column.result: place for place, column in enumerate(held.columns)}
+        groups = [-1 if one.group is None else places[one.group] for one in later]
+        self.native = native.HeldRows([one.distance for one in later], lengths, own, groups)
+        for place, column in enumerate(held.columns):
+            if column.family is not None:
+                column.family.waiting.append((self, place))
         self.rows = NO_TICKS
-        self._compiled = CompiledExpressions(held.expressions, schema, environment)
+        self._steps = [
+            (CompiledExpressions(step.expressions, schema, environment), step.look_ups)
+            for step in held.steps
+        ]
+        self._types = {
+            name: kind for compiled, _ in self._steps for name, kind in compiled.types.items()
+        }
         self._texts = texts
         # which of all rows are left out, as integers overflow there
         self._left_out: set[int] = set()
@@ -299,7 +313,18 @@ class Holding:
     @property
     def types(self) -> dict[str, pa.DataType]:
         """The types of the expressions, by name."""
-        return {name: column_type(kind) for name, kind in self._compiled.kinds.items()}
+        compiled, _ = self._steps[-1]
+        return {name: column_type(kind) for name, kind in compiled.kinds.items()}
+
+    @property
+    def later(self) -> list[HeldColumn]:
+        """The columns of later values."""
+        return [column for column in self.columns if column.distance]
+
+    @property
+    def kernels(self) -> list[Kernel]:
+        """What has the last values of instances."""
+        return [one.kernel for _, look_ups in self._steps for one in look_ups]
 
     @property
     def kinds(self) -> list[Kind]:
@@ -338,7 +363,12 @@ class Holding:
             for place, column in enumerate(self.columns)
         }
         try:
-            return self._compiled.compute(found, count)
+            for compiled, look_ups in self._steps:
+                computed = compiled.compute(found, count)
+                found |= computed
+                for one in look_ups:
+                    found[one.result] = self._looked_up(one, found)
+            return computed
         except RowError as error:
             first = error.rows[0]
             raise TickError(
@@ -369,10 +399,26 @@ class Holding:
         if column.default is None:
             return found
         kind = column.found_kind
-        wanted = self._compiled.types.get(column.result, found.type)
+        wanted = self._types.get(column.result, found.type)
         return pc.fill_null(
             pc.cast(found, wanted), pa.scalar(constant_as(column.default, kind), wanted)
         )
+
+    def _looked_up(self, one: HeldLookUp, columns: Mapping[str, pa.Array]) -> pa.Array:
+        """The last value of an instance at each row that goes, behind that of its own instance."""
+        kernel = one.kernel
+        cells, mask = to_cells(columns[one.value], kernel.argument, self._texts)
+        count = len(cells)
+        numbers = np.empty((count, 2), np.uint32)
+        for place, name in enumerate((one.own, one.wanted)):
+            filled = pc.fill_null(columns[name], FORGOTTEN)
+            numbers[:, place] = filled.to_numpy()
+        values, masks = np.zeros((count, 2), np.int64), np.zeros((count, 2), np.uint8)
+        values[:, 0], masks[:, 0] = cells, 1 if mask is None else mask
+        # only the order of the rows of an instance matters, and not their times
+        times = np.zeros(2 * count, np.int64)
+        found, validity = fed(kernel, times, numbers.ravel(), values.ravel(), masks.ravel())
+        return from_cells(found[1::2].copy(), validity[1::2].copy(), kernel.found_kind, self._texts)
 
     def leave_out(self, rows: Sequence[int]) -> None:
         """Leave out rows, whose numbers among all rows an error has told."""
@@ -395,20 +441,3 @@ class Holding:
         for place, column in enumerate(self.columns):
             if column.kind.name == "text":
                 self.native.renumber_texts(new_numbers, place)
-
-
-def default_and_distance(node: Expression, unit: str | None) -> tuple[Constant, int, int | None]:
-    """Return the default of a later value, how many values later it is, and how much later.
-
-    Args:
-        node: the later value.
-        unit: the unit of the time-stamps, if it is known.
-
-    Raises:
-        FormulaError: a duration is not a whole number of units.
-    """
-    if node.operator is ops.AT:
-        return default_of(node), 1, length_of(node, unit)
-    distance = node.offset.distance
-    assert isinstance(distance, int)
-    return default_of(node), distance, None

@@ -103,11 +103,11 @@ REFUSALS: Mapping[str, Refusal] = {
         "a policy with that key, as `policy p per user`, waits for its rows alone",
         name="stream s = x.next() per user",
     ),
-    "later, per": Refusal(
-        "x.at(+5s) does not work yet in a stream with `per`, as `{name}`",
-        "rows wait for values of their key, and not for those of an instance",
-        "a policy with that key, as `policy p per user`, waits for them",
-        name="stream s = x.at(+5s) per user",
+    "later, over": Refusal(
+        "over does not work yet with a stream that looks at later values, as `{name}`",
+        "which instances are alive is known when a row comes, and no more when it has waited",
+        "`s[EXPRESSION]` reads an instance of it",
+        name="max(s over s)",
     ),
     # ---- late rows ------------------------------------------------------------------------------
     "lateness, advance": Refusal(

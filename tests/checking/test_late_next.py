@@ -22,6 +22,8 @@ STREAMS = """\
 key user
 stream big = amount on amount > 4
 stream asked = count[0,6](ask) every 4
+stream soon = amount.at(+4) per host
+stream turn = amount.at(+6, or: 1) - amount per host until silence() > 5 or amount > 8
 atom plain = amount > 5
 """
 WAITING = (
@@ -34,6 +36,9 @@ WAITING = (
     "amount.at(+3) > amount",
     "big.at(+0, or: 2) > amount.at(+5)",
     "count[0,9](ask).at(+4) > 2 or amount.next(2, or: 0) > 6",
+    "soon[host] > amount",
+    'soon["x"] > amount.at(+2)',
+    'turn[host] > 1 or turn["x"] > soon["x"]',
 )
 OTHERS = ("plain", "reply", "count[0,7](ask) >= 2")
 FORMULAS = (

@@ -1,7 +1,6 @@
 """The meaning of later values, `.next(k)` and `.at(+d)`, and when the rows that wait for them go.
 
-Written to be obviously right: whatever looks at no later value is computed by the reference for
-streams, and all of a trace is looked through for the others.
+Written to be obviously right: the reference for streams looks at all of a trace for them.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from typing import Any, NamedTuple
 from tests.doors import Expression
 from tests.policy.evaluator import Overflow as PredicateOverflow
 from tests.reference.aggregates import Overflow
-from tests.reference.streams import Program, StreamText, operated, plain
+from tests.reference.streams import Program, StreamText, is_later, named_streams, waits
 
 
 class Gone(NamedTuple):
@@ -34,6 +33,7 @@ class _Row(NamedTuple):
     place: int
     time_stamp: int
     trace: int
+    place_in_trace: int
     parts: dict[str, Any]
 
 
@@ -50,42 +50,39 @@ class LaterProgram:
         self.wanted = wanted
         self.parts: dict[str, Expression] = {}
         self.nexts: dict[str, Expression] = {}
+        # the streams that look at later values
+        self.later: dict[str, None] = {}
         for node in wanted.values():
             self.collect(node)
-        self.program = Program(self.parts, streams)
+        templates = [name for name in self.later if streams[name].per]
+        self.program = Program(self.parts, streams, templates=templates)
         self.rows: list[_Row] = []
 
-    def collect(self, node: Expression) -> None:
+    def collect(self, node: Expression, *, is_in_instance: bool = False) -> None:
         """Find the parts that look at no later value, and the later values."""
-        if not self.looks(node):
-            if node.operator.name != "CONSTANT":
+        if not waits(node, self.streams):
+            if node.operator.name != "CONSTANT" and not is_in_instance:
                 self.parts[str(node)] = node
         elif is_later(node):
             self.nexts[str(node)] = node
-            self.parts[str(node.operands[0])] = node.operands[0]
-        elif node.operator.name == "STREAM":
-            stream = self.streams[str(node.value)]
-            for part in [stream.value, *([stream.on] if stream.on else [])]:
-                self.collect(part)
+            if not is_in_instance:
+                self.parts[str(node.operands[0])] = node.operands[0]
         else:
             for operand in node.operands:
-                self.collect(operand)
-
-    def looks(self, node: Expression) -> bool:
-        """Whether an expression looks at later values, also in the streams that it names."""
-        if is_later(node):
-            return True
-        if node.operator.name == "STREAM":
-            stream = self.streams[str(node.value)]
-            return any(self.looks(one) for one in (stream.value, stream.on) if one is not None)
-        return any(self.looks(operand) for operand in node.operands)
+                self.collect(operand, is_in_instance=is_in_instance)
+            for name in named_streams(node):
+                self.later[name] = None
+                stream = self.streams[name]
+                for part in [stream.value, *([stream.on] if stream.on else [])]:
+                    self.collect(part, is_in_instance=bool(stream.per))
 
     def row(self, time_stamp: int, trace: int, row: dict[str, Any]) -> bool:
         """Take the next row; returns False if an integer overflows in what comes with it."""
         found = self.program.row(time_stamp, trace, row)
         if found is None:
             return False
-        self.rows.append(_Row(len(self.rows), time_stamp, trace, found))
+        place = len(self.program.traces[trace].points) - 1
+        self.rows.append(_Row(len(self.rows), time_stamp, trace, place, found))
         return True
 
     def removed(self, *, is_end: bool) -> list[Gone]:
@@ -110,80 +107,46 @@ class LaterProgram:
         result = []
         for place, number in order:
             row = self.rows[number]
+            trace = self.program.traces[row.trace]
             try:
-                values = {name: self.value(node, row) for name, node in self.wanted.items()}
+                self.compute_streams(row)
+                values = {
+                    name: trace.wanted(node, row.place_in_trace)
+                    for name, node in self.wanted.items()
+                }
             except (Overflow, PredicateOverflow):
+                trace.left_out.add(row.place_in_trace)
                 continue
             result.append(Gone(place, row.time_stamp, row.trace, values))
         return result
 
+    def compute_streams(self, row: _Row) -> None:
+        """Compute all streams that look at later values, which may overflow where none is read."""
+        trace, place = self.program.traces[row.trace], row.place_in_trace
+        for name in self.later:
+            stream = self.streams[name]
+            own = trace.own_instance(name, place) if stream.per else None
+            if own is None or own.start is not None:
+                for part in [stream.value, *([stream.on] if stream.on else [])]:
+                    trace.value(part, place, own)
+
     def known_at(self, node: Expression, row: _Row) -> int | None:
         """The row of the trace with which a later value is known; None if that has not come."""
-        if node.operator.name == "NEXT":
-            found = self.later(node, row)
-            return None if found is None else found[0]
-        # a row that is later than the time up to which the last value counts
-        behind = [
-            other.place
-            for other in self.rows
-            if other.trace == row.trace and other.time_stamp > row.time_stamp + length_of(node)
-        ]
-        return min(behind, default=None)
-
-    def last_until(self, node: Expression, row: _Row) -> Any:
-        """The last value up to a later time."""
-        name = str(node.operands[0])
-        values = [
-            other.parts[name]
-            for other in self.rows
-            if other.trace == row.trace
-            and other.time_stamp <= row.time_stamp + length_of(node)
-            and other.parts[name] is not None
-        ]
-        return values[-1] if values else plain(node.offset.default)
-
-    def later(self, node: Expression, row: _Row) -> tuple[int, Any] | None:
-        """The row of a later value and the value; None if it has not come."""
-        name = str(node.operands[0])
-        distance = node.offset.distance
+        name, distance = str(node.operands[0]), node.offset.distance
         assert isinstance(distance, int)
-        values = [
-            (other.place, other.parts[name])
+        if node.operator.name == "AT":
+            # a row that is later than the time up to which the last value counts
+            places = [
+                other.place
+                for other in self.rows
+                if other.trace == row.trace and other.time_stamp > row.time_stamp + distance
+            ]
+            return min(places, default=None)
+        places = [
+            other.place
             for other in self.rows
             if other.trace == row.trace
             and other.place > row.place
             and other.parts[name] is not None
         ]
-        return values[distance - 1] if len(values) >= distance else None
-
-    def value(self, node: Expression, row: _Row) -> Any:
-        """The value of an expression at a row."""
-        if node.operator.name == "CONSTANT":
-            return plain(node.value)
-        if not self.looks(node):
-            return row.parts[str(node)]
-        if node.operator.name == "AT":
-            return self.last_until(node, row)
-        if node.operator.name == "NEXT":
-            found = self.later(node, row)
-            return plain(node.offset.default) if found is None else found[1]
-        if node.operator.name == "STREAM":
-            stream = self.streams[str(node.value)]
-            # the value is computed in any case, and may overflow
-            value = self.value(stream.value, row)
-            if stream.on is not None and self.value(stream.on, row) is not True:
-                return None
-            return value
-        return operated(node, {}, [self.value(operand, row) for operand in node.operands])
-
-
-def is_later(node: Expression) -> bool:
-    """Whether a node is a value of a later row."""
-    name = node.operator.name
-    return name == "NEXT" or (name == "AT" and node.offset.is_later)
-
-
-def length_of(node: Expression) -> int:
-    """How much later the time is up to which the last value counts."""
-    assert isinstance(node.offset.distance, int)
-    return node.offset.distance
+        return places[distance - 1] if len(places) >= distance else None

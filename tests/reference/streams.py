@@ -42,6 +42,8 @@ class Program:
         time: the name of a column with the time-stamps, which ticks have, too.
         changes: for each relation when it changes, for which traces.
         relations: the relations that expressions look values up in.
+        templates: streams with `per` whose parts are computed, though no wanted expression names
+            them.
     """
 
     def __init__(
@@ -52,6 +54,7 @@ class Program:
         time: str | None = None,
         changes: Mapping[str, Collection[tuple[int, int]]] | None = None,
         relations: Mapping[str, Relation] | None = None,
+        templates: Collection[str] = (),
     ) -> None:
         self.time = time
         self.relations = relations or {}
@@ -63,6 +66,8 @@ class Program:
         self.nodes: dict[tuple[Expression, Period], None] = {}
         self.nodes_of_instances: dict[str, dict[tuple[Expression, int], None]] = {}
         open_nodes = [(node, self.period_of[name]) for name, node in wanted.items()]
+        for name in templates:
+            open_nodes += self.add_template(name, streams[name])
         while open_nodes:
             node, period = open_nodes.pop()
             for name in named_streams(node):
@@ -158,7 +163,7 @@ class Program:
         known.points.append((time_stamp, row))
         place = len(known.points) - 1
         for node, period in self.nodes:
-            if known.exists(period, place):
+            if known.exists(period, place) and not waits(node, self.streams):
                 known.value(node, place)
         for name, nodes in self.nodes_of_instances.items():
             living = known.living(name, place)
@@ -170,7 +175,7 @@ class Program:
                 known.is_ended_at_tick(name, place, instance)
             for one, period in nodes:
                 for instance in living:
-                    if known.exists(period, place, instance):
+                    if known.exists(period, place, instance) and not waits(one, self.streams):
                         known.value(one, place, instance)
         return {
             name: known.wanted(node, place)
@@ -203,6 +208,25 @@ def is_memory(node: Expression) -> bool:
     """Whether the value of a node depends on other time-points."""
     name = node.operator.name
     return name.startswith("WINDOW_") or name in {"COUNT_ROWS", "LAST", "AT", "HOLD"}
+
+
+def is_later(node: Expression) -> bool:
+    """Whether a node is a value of a later row."""
+    name = node.operator.name
+    return name == "NEXT" or (name == "AT" and node.offset.is_later)
+
+
+def waits(node: Expression, streams: dict[str, StreamText]) -> bool:
+    """Whether an expression looks at later values, also in the streams that it names."""
+    for one in every_node(node):
+        if is_later(one):
+            return True
+        for name in named_streams(one):
+            stream = streams[name]
+            parts = [stream.value, *([stream.on] if stream.on else [])]
+            if any(waits(part, streams) for part in parts if part != node):
+                return True
+    return False
 
 
 def argument_period(node: Expression, streams: dict[str, StreamText]) -> int:
@@ -333,6 +357,8 @@ class _Trace:
         self.relations = program.relations
         self.points: list[tuple[int, dict[str, Any] | None]] = []
         self.known: dict[tuple[int, int, Instance | None], Any] = {}
+        # rows where an integer overflows in what waits
+        self.left_out: set[int] = set()
 
     def cut(self, count: int) -> None:
         """Forget all but the first time-points."""
@@ -533,7 +559,7 @@ class _Trace:
         values = [
             self.stream(name, j, instance)
             for j in range(instance.start, place + 1)
-            if self.exists(self.streams[name].period, j, instance)
+            if self.exists(self.streams[name].period, j, instance) and j not in self.left_out
         ]
         known = [value for value in values if value is not None]
         return known[-1] if known else None
@@ -559,6 +585,8 @@ class _Trace:
             return self.read(str(node.value), found, place)
         if name.startswith("WINDOW_") or name == "COUNT_ROWS":
             return self.aggregate(node, place, instance)
+        if is_later(node):
+            return self.later(node, place, instance)
         if name in {"LAST", "AT", "HOLD"}:
             return self.offset(node, place, instance)
         if name in {"LOOK_UP", "EXISTS"}:
@@ -791,6 +819,24 @@ class _Trace:
             values = self.column(node, place, distance, instance)
             found = at(self.time_stamps(place), values, place, distance)
         return plain(default) if found is None else found
+
+    def later(self, node: Expression, place: int, instance: Instance | None) -> Any:
+        """A value of a later row of the trace, or of the instance as long as it lives."""
+        found = []
+        for j, (time_stamp, row) in enumerate(self.points):
+            if row is not None and (
+                instance is None or self.own_instance(instance.stream, j) == instance
+            ):
+                value = self.value(node.operands[0], j, instance)
+                found += [] if value is None else [(j, time_stamp, value)]
+        distance, default, *_ = node.offset
+        assert isinstance(distance, int)
+        if node.operator.name == "NEXT":
+            values = [value for j, _, value in found if j > place][distance - 1 : distance]
+        else:
+            until = self.points[place][0] + distance
+            values = [value for _, time_stamp, value in found if time_stamp <= until]
+        return values[-1] if values else plain(default)
 
     def operation(self, node: Expression, place: int, instance: Instance | None) -> Any:
         """The value of an operator on one row, from the values of its operands."""

@@ -46,9 +46,11 @@ def removed_of(ticks: list[Tick]) -> list[Gone]:
     return found
 
 
-def at_end(program: StreamProgram, names: Iterable[str], count: int) -> list[Tick]:
+def at_end(
+    program: StreamProgram, names: Iterable[str], count: int, schema: pa.Schema = SCHEMA
+) -> list[Tick]:
     """The rows that go at the end of the log."""
-    nothing = pa.RecordBatch.from_pylist([], SCHEMA)
+    nothing = pa.RecordBatch.from_pylist([], schema)
     empty = np.empty(0, np.int64), np.empty(0, np.uint32)
     while True:
         try:
@@ -230,12 +232,16 @@ def test_what_cannot_look_at_later_values(text: str, message: str) -> None:
     ("value", "reads", "message"),
     [
         ("x.next() per k", "s[k] > 3", r"x\.next\(\) does not work in a stream with `per`"),
-        ("x per k from x.next() > 1", "s[k] > 3", r"x\.next\(\) does not work in a stream"),
-        ("t per k", "max(s over s) > 3", r"x\.next\(\) does not work in a stream with `per`"),
-        ("x.at(+3) per k", "s[k] > 3", r"x\.at\(\+5s\) does not work yet in a stream with `per`"),
+        ("x per k from x.next() > 1", "s[k] > 3", "instances of s begin and end with rows"),
+        ("x per k until x.at(+3) > 1", "s[k] > 3", "instances of s begin and end with rows"),
+        ("t per k", "max(s over s) > 3", "over does not work yet with a stream that looks at"),
+        ("x.at(+3) per k as p on x = p", "s[k] > 3", "s has values at rows of other instances"),
+        ("x.at(+3) per k every 5", "s[k] > 3", "s has every, so it cannot look at later rows"),
+        ("x.at(+3) per k", "s[k].last() > 3", "last cannot be of a value that waits"),
+        ("x.at(+3) + s[x] per k", "s[k] > 3", "s needs its own value at the same row"),
     ],
 )
-def test_instances_do_not_wait(value: str, reads: str, message: str) -> None:
+def test_what_instances_cannot_wait_for(value: str, reads: str, message: str) -> None:
     with pytest.raises(PolicyError, match=message):
         mtlmon.check(f"stream t = x.next()\nstream s = {value}\npolicy p: {reads}", ROWS).to_arrow()
 

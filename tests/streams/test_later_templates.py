@@ -1,0 +1,209 @@
+"""Later values in streams with `per`: against the reference, and in named cases."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mtlmon import streams
+from mtlmon.errors import SnapshotError
+from tests.doors import StreamProgram
+from tests.reference.later_values import LaterProgram
+from tests.streams.programs import LATER, Row, Tick, evaluated
+from tests.streams.test_later_values import at_end, removed_of, require_same
+from tests.streams.test_templates import CUTS, PER, SCHEMA, TIMES, File, rows
+
+
+class LaterFile(File):
+    """The streams of a policy file, whose values wait for later ones."""
+
+    @property
+    def waiting(self) -> dict[str, Any]:
+        return dict.fromkeys(self.wanted, LATER)
+
+    def program(
+        self, schema: pa.Schema = SCHEMA, *, only_due: bool = False, can_leave_out: bool = False
+    ) -> StreamProgram:
+        return StreamProgram(self.wanted, self.streams, schema, periods=self.waiting)
+
+    def later(self) -> LaterProgram:
+        wanted = {name: one.expression for name, one in self.wanted.items()}
+        return LaterProgram(wanted, self.texts)
+
+
+VALUES = ["i", "i", "i - i.last(or: 0)", "u", "v", "m", "sum[0,4](i)", "coalesce(i, 2)", "f"]
+
+
+@st.composite
+def later_files(draw: st.DrawFn) -> LaterFile:
+    """Streams with `per` that look at later values, and what reads them."""
+
+    def one(choices: list[str]) -> str:
+        return draw(st.sampled_from(choices))
+
+    def later() -> str:
+        return f"({one(VALUES)}).at(+{one(['0', '2', '2', '3', '7'])}{one(['', '', ', or: 7'])})"
+
+    per = one(PER)
+    key = per.removeprefix("per ").split(" as ")[0]
+    other = {"t": "s", "g": "m"}.get(key, "m")
+    keys = [key, other] if ", " not in per else ["k, t", "m, s"]
+    own = f"{key} = p and " + ("t = q and " if ", " in per else "")
+    on = one(["", "", f" on {own}row.b", f" on {own}i.at(+2) > 1"]) if per != "per k" else ""
+    ends = ["row.b", *TIMES, "v > 2", "v > 1 or age() > 5"]
+    if per != "per k":
+        equal = f"{other} = p" + (" and s = q" if ", " in per else "")
+        ends += [equal, f"{equal} and row.b or silence() > 3"]
+    rest = one(["", "", " from row.b", " from u > 1"])
+    rest += "" if draw(st.booleans()) else f" until {one(ends)}"
+
+    def body() -> str:
+        form = one(["{0}", "{0}", "{0} + {1}", "{0} - {1}", "{0} * 4611686018427387904", "-{0}"])
+        return form.format(later(), one([*VALUES[:-1], later(), "n", "1"]))
+
+    lines = [
+        "stream u = count[0,5](row.b)",
+        f"stream n = {one(['i.next()', 'i.at(+2)', 'u', 'i.next(2, or: 1) + u'])}",
+        f"stream v = {one(['count[0,6]()', 'v.last(or: 0) + 1', 'count[0,3](row.b)'])} {per}{rest}",
+        f"stream x = {body()} {per}{on}{rest}",
+        f"stream t2 = s.at(+{one(['0', '3', '9'])}) {per}{rest}",
+    ]
+    looked = [f"x[{one(keys)}]", f"x[{one(keys)}]"]
+    others = ["x", "coalesce(x, 1) + i", f"{one(looked)} + {later()}", body(), "x + v", one(looked)]
+    lines.append(f"stream y = {one(others)} {per}{rest}")
+    looked.append(f"y[{one(keys)}]")
+    reads = [*looked, f"{one(looked)} + {one(looked)}", f"{one(looked)} - u + n", f"v[{keys[1]}]"]
+    lines.append(f"stream w = {one(reads)}{one(['', ' on row.b'])}")
+    lines.append(f"stream o = t2[{one(keys)}]")
+    return LaterFile("\n".join(lines))
+
+
+@given(later_files(), rows(), CUTS, st.integers(0, 3))
+def test_values_of_instances_wait_as_the_reference_says(
+    file: LaterFile, log: list[Row], cuts: list[int], saved: int
+) -> None:
+    reference = file.later()
+    taken = [reference.row(*row) for row in log]
+    program = file.program()
+    ticks: list[Tick] = []
+    found: list[dict[str, Any] | None] = []
+    edges = [0, *sorted(min(cut, len(log)) for cut in cuts), len(log)]
+    for batch, (start, end) in enumerate(pairwise(edges)):
+        if batch == saved:
+            snapshot = program.snapshot()
+            program = file.program()
+            program.restore(snapshot)
+            assert program.snapshot() == snapshot
+        before = sum(one is not None for one in found)
+        found += evaluated(
+            program, log[start:end], SCHEMA, periods=file.waiting, ticks=ticks, first=before
+        )
+    assert [one is not None for one in found] == taken
+    require_same(removed_of(ticks), reference.removed(is_end=False), file)
+    ticks += at_end(program, file.waiting, sum(taken), SCHEMA)
+    require_same(removed_of(ticks), reference.removed(is_end=True), file)
+
+
+@given(later_files(), rows(), st.integers(0, 25))
+def test_a_batch_can_be_undone(file: LaterFile, log: list[Row], cut: int) -> None:
+    program = file.program()
+    evaluated(program, log[:cut], SCHEMA, periods=file.waiting, ticks=[])
+
+    def rest() -> list[Tick]:
+        ticks: list[Tick] = []
+        evaluated(program, log[cut:], SCHEMA, periods=file.waiting, ticks=ticks)
+        return ticks
+
+    first = rest()
+    program.undo()
+    end = at_end(program, file.waiting, 0, SCHEMA)
+    program.undo()
+    require_same(removed_of(rest()), removed_of(first), file)
+    program.undo()
+    require_same(removed_of(at_end(program, file.waiting, 0, SCHEMA)), removed_of(end), file)
+
+
+def found_in(text: str, table: pa.Table, size: int) -> tuple[list[Any], list[Any]]:
+    """The values of the last stream where they are known, in batches of a size, and at the end."""
+    program = streams.compile(text, table.schema)
+    name = program.evaluate(table.slice(0, 0)).schema.names[-1]
+    found: list[Any] = []
+    for first in range(0, len(table), size):
+        found += program.evaluate(table.slice(first, size))[name].to_pylist()
+    return found, program.finish()[name].to_pylist()
+
+
+@pytest.mark.parametrize("size", [1, 2, 20])
+def test_an_instance_that_has_ended_has_its_last_value(size: int) -> None:
+    table = pa.table(
+        {
+            "ts": [0, 1, 2, 3, 4, 5, 6, 20],
+            "k": [1, 2, 1, 1, 1, 2, 1, 3],
+            "x": [1, 2, 3, 9, 4, None, 5, 6],
+            "last": [False, False, True, False, False, False, False, False],
+        }
+    )
+    text = "stream s = x.at(+5) per k until last"
+    # the row at 2 is the last one of both instances; those that begin at 3 and 5 are others
+    assert found_in(text, table, size) == ([3, 2, 3, 5, 5, None, 5], [6])
+    # at 3, no other instance is alive any more, and at 6, the new one of 2 has no value
+    read = f"{text}\nstream r = s[3 - k]"
+    assert found_in(read, table, size)[0] == [None, 3, 2, None, None, 5, None]
+
+
+def test_instances_that_have_ended_are_kept_as_long_as_rows_wait() -> None:
+    """Each row has an instance of its own, which it ends, and waits for 9 more."""
+    count = 40_000
+    file = LaterFile("stream x = i.at(+9) per k until true\nstream w = x[k] + i")
+    program = file.program()
+    ticks: list[Tick] = []
+    for first in range(0, count, 2000):
+        log: list[Row] = [(time, 0, {"i": time, "k": time}) for time in range(first, first + 2000)]
+        evaluated(program, log, SCHEMA, periods=file.waiting, ticks=ticks)
+        if first % 10_000 == 0:
+            snapshot = program.snapshot()
+            (holding,) = program.holdings.values()
+            assert len(holding.native.snapshot()) < 500
+            program = file.program()
+            program.restore(snapshot)
+    assert program.families[0].table.count < 20_000
+    ticks += at_end(program, file.waiting, count, SCHEMA)
+    assert [value for *_, name, value in ticks if name == "w"] == [2 * k for k in range(count)]
+
+
+def test_forged_snapshots_are_refused() -> None:
+    text = "\n".join(
+        [
+            "stream x = i.at(+3) per k until i > 4",
+            "stream y = s.at(+2) per k until i > 4",
+            "stream w = x[m]",
+        ]
+    )
+    program = LaterFile(text).program()
+    log: list[Row] = [
+        (time, time % 2, {"i": time % 6, "k": time % 3, "m": 1, "s": "abc"[time % 3]})
+        for time in range(12)
+    ]
+    evaluated(program, log, SCHEMA, periods=dict.fromkeys("xyw", LATER), ticks=[])
+    program.snapshot()
+    (holding,) = program.holdings.values()
+    snapshot = holding.native.snapshot()
+    for size in range(len(snapshot)):
+        with pytest.raises(SnapshotError):
+            holding.native.restore(snapshot[:size])
+    for place in range(len(snapshot)):
+        for byte in (0, 1, 0x7F, 0xFF, snapshot[place] ^ 1):
+            forged = snapshot[:place] + bytes([byte]) + snapshot[place + 1 :]
+            try:
+                holding.native.restore(forged)
+            except SnapshotError:
+                continue
+            assert holding.native.held_bytes < 1 << 20
+            holding.native.feed_end()
+    holding.native.restore(snapshot)
+    assert holding.native.snapshot() == snapshot
