@@ -48,6 +48,11 @@ class _PlacedRows:
         self._firsts: list[int] = []
         self.count = 0
 
+    @property
+    def held_count(self) -> int:
+        """The number of rows that are here."""
+        return self.count - self._firsts[0] if self._firsts else 0
+
     def add(self, rows: Rows) -> int:
         """Add rows, at least one; return the place of the first."""
         if len(self._parts) >= _MOST_PARTS:
@@ -122,6 +127,18 @@ class _PlacedRows:
         self._parts, self._firsts, self.count = [], [], 0
         if rows is not None:
             self.add(rows)
+
+    def forget_below(self, place: int) -> None:
+        """Forget the rows below a place, but for some that share a part with more others."""
+        behind = int(np.searchsorted(self._firsts, place, "right")) - 1
+        # one part is kept, as it tells what columns there are
+        behind = min(max(behind, 0), len(self._parts) - 1)
+        del self._parts[:behind], self._firsts[:behind]
+        rows, count = self._parts[0], place - self._firsts[0]
+        if count > len(rows.time_stamps) // 2:
+            count = min(count, len(rows.time_stamps))
+            self._parts[0] = rows.taken(np.arange(count, len(rows.time_stamps)))
+            self._firsts[0] += count
 
     def between(self, first: int, last: int) -> Iterator[Rows]:
         """Return the rows from one time up to another one, in parts."""
@@ -440,7 +457,10 @@ class RoundRows:
 
     def _tidy(self) -> None:
         """Let go of rows that the history has forgotten, once they are many, and of their ticks."""
-        if self._rows.count > 2 * self._history.row_count + _SPARE_ROWS:
+        most = 2 * self._history.row_count + _SPARE_ROWS
+        if self._rows.held_count > most:
+            self._rows.forget_below(self._history.first_place(self._rows.count))
+        if self._rows.held_count > most:
             self._keep_places()
         if self._whole is not None and self._whole.chunk_count > 2 * self._history.chunk_count:
             self._whole.keep(

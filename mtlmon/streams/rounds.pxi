@@ -859,6 +859,20 @@ cdef class RoundHistory:
             found.append((number, start, trace.last, state))
         return found
 
+    def first_place(self, uint64_t none):
+        """Return the smallest place of a row; if there is no row, that which is given."""
+        cdef uint64_t found = none
+        cdef const RowChunk *chunk
+        cdef uint32_t number, at
+        cdef size_t k
+        with nogil:
+            for number in range(self.trace_count):
+                for at in range(self.traces[number].first, self.traces[number].count):
+                    chunk = &self.traces[number].chunks[at]
+                    for k in range(chunk.count):
+                        found = min(found, self.row_at(chunk, k)[2])
+        return found
+
     def take_places(self):
         """Return the places of all rows, trace by trace, as bytes of 64-bit items.
 
