@@ -339,7 +339,8 @@ class HistoryCheck:
         judged: Formula | Program = session.program
         if follows:
             kind = FollowingHistory
-            if own is None and not self._can_go and is_of_present(formula):
+            of_rows = own is None or own.waits
+            if of_rows and not self._can_go and is_of_present(formula):
                 kind, judged = PresentHistory, formula
         elif self._partition_of[number] in self._shared:
             kind = SharingHistory

@@ -172,6 +172,7 @@ class LatePartition:
         self._ready: _Held | None = None
         self._passed: list[Passed | None] = []
         self._removed = NO_NAMES
+        self._rows: Rows | None = None
         self._steps: list[Step] = []
         self._revised: Revised | None = None
         # how far time has passed at the end of the log
@@ -355,9 +356,9 @@ class LatePartition:
         self._revised = revised_rows(revised, self._removed, former, rows.held.shape[1])
         places = np.searchsorted(steps, np.arange(len(self._passed) + 1)).tolist()
         parts = (order[first:last] for first, last in pairwise(places))
+        self._rows = rows
         self._steps = [
-            Step(rows.names.taken(own), rows.held[own], flags[own], passed)
-            for own, passed in zip(parts, self._passed, strict=True)
+            Step(rows, flags, own, passed) for own, passed in zip(parts, self._passed, strict=True)
         ]
 
     def _update(
@@ -448,25 +449,17 @@ class LatePartition:
             history: the history.
             clock: the time-points of the policy; None if all rows are.
         """
-        if isinstance(history, PresentHistory):
-            assert self._revised is not None
-            if self._revised.flags.any():
-                raise ValueError("a row is taken back, which was said not to happen")
-            history.judge(
-                [step.names for step in self._steps],
-                [step.held for step in self._steps],
-                (self._revised.names, self._revised.held, self._revised.former),
-                [self.atoms.index(name) for name in history.atoms],
-            )
-            return
         when = when_of(clock)
         names: Sequence[str] = self.atoms
         if when != ROWS:
             assert self._streams is not None
             names = self._streams.tick_names_of(self._partition).get(when, ())
         places = [names.index(name) for name in history.atoms]
-        emission = Emission(history, places, has_keys=self._has_keys)
         changed = [self._ticks[when]] if when in self._ticks else []
+        if isinstance(history, PresentHistory):
+            self._judge(history, changed, places, waits=when != ROWS)
+            return
+        emission = Emission(history, places, has_keys=self._has_keys)
         bound = None
         if when == ROWS:
             choice = None if clock is None else self.atoms.index(clock.atom)
@@ -479,6 +472,31 @@ class LatePartition:
             passed = [one for one in self._passed if one is not None]
             emission.ticks(changed, passed, len(names))
         history.keep_time(self.leader, bound)
+
+    def _judge(
+        self,
+        history: PresentHistory,
+        changed: Sequence[ChangedTicks],
+        places: Sequence[int],
+        *,
+        waits: bool,
+    ) -> None:
+        """Let rows be judged by themselves."""
+        assert self._rows is not None
+        assert self._revised is not None
+        if self._revised.flags.any():
+            raise ValueError("a row is taken back, which was said not to happen")
+        if not waits:
+            revised = self._revised
+            history.judge(self._rows.names, self._rows.held, places)
+            history.judge(revised.names, revised.held, places, revised.former)
+            return
+        for one in changed:
+            names = Names(*one.revised[:3])
+            history.judge(
+                names, one.revised.held, places, one.former, one.was_there, one.is_removed
+            )
+        history.known_below = self._rows_known_below()
 
     def _rows_known_below(self) -> int:
         """The time below which no row waits for one that can still come."""

@@ -108,11 +108,29 @@ class ChangedTicks(NamedTuple):
         new: those that have never been there.
         revised: those with other atoms, those that are there again, and those that are gone.
         is_removed: which of the latter are gone.
+        was_there: which of them were there before.
+        former: which atoms held at these before.
     """
 
     new: TickRows
     revised: TickRows
     is_removed: NDArray[np.bool_]
+    was_there: NDArray[np.bool_]
+    former: NDArray[np.bool_]
+
+
+class _Revised(NamedTuple):
+    """Ticks that are there again, or have other atoms, or are gone.
+
+    Attributes:
+        ticks: the ticks.
+        is_removed: whether they are gone.
+        former: which atoms held before; None if they were not there.
+    """
+
+    ticks: TickRows
+    is_removed: bool
+    former: NDArray[np.bool_] | None = None
 
 
 def joined_ticks(parts: Sequence[TickRows], atoms: int) -> TickRows:
@@ -142,7 +160,7 @@ class TickChanges:
             period: set() for period in atoms if not isinstance(period, Waiting)
         }
         self._new: dict[When, list[TickRows]] = {}
-        self._revised: dict[When, list[tuple[TickRows, bool]]] = {}
+        self._revised: dict[When, list[_Revised]] = {}
 
     def add(self, ticks: TickSets) -> None:
         """Add ticks that are there now, and were not before."""
@@ -153,13 +171,13 @@ class TickChanges:
         hidden = self._hidden.get(period)
         if hidden is None:
             # a row is there while it waits
-            self._revised.setdefault(period, []).append((own, False))
+            self._revised.setdefault(period, []).append(_Revised(own, False))
             return
         if hidden and len(own.time_stamps):
             names = list(zip(own.time_stamps.tolist(), own.traces.tolist(), strict=True))
             is_back = np.array([name in hidden for name in names], np.bool_)
             hidden.difference_update(names)
-            self._revised.setdefault(period, []).append((own.taken(is_back), False))
+            self._revised.setdefault(period, []).append(_Revised(own.taken(is_back), False))
             own = own.taken(~is_back)
         self._new.setdefault(period, []).append(own)
 
@@ -180,9 +198,11 @@ class TickChanges:
             both, others = first[is_pair], second[is_pair] - count
             is_changed = np.any(old.held[both] != new.held[others], axis=1)
             revised = self._revised.setdefault(period, [])
-            revised.append((new.taken(others[is_changed]), False))
+            former = old.held[both[is_changed]]
+            revised.append(_Revised(new.taken(others[is_changed]), False, former))
             removed = old.taken(np.delete(np.arange(count), both))
-            revised.append((removed._replace(held=np.zeros_like(removed.held)), True))
+            nothing = np.zeros_like(removed.held)
+            revised.append(_Revised(removed._replace(held=nothing), True, removed.held))
             self._appear(period, new.taken(np.delete(np.arange(len(new.traces)), others)))
             if period in self._hidden:
                 names = zip(removed.time_stamps.tolist(), removed.traces.tolist(), strict=True)
@@ -194,11 +214,16 @@ class TickChanges:
         for period in {**self._new, **self._revised}:
             atoms = self._atoms[period]
             revised = self._revised.get(period, [])
-            counts = [len(own.time_stamps) for own, _ in revised]
+            counts = [len(own.ticks.time_stamps) for own in revised]
+            is_removed = np.array([own.is_removed for own in revised], np.bool_)
+            was_there = np.array([own.former is not None for own in revised], np.bool_)
+            former = [own.ticks.held if own.former is None else own.former for own in revised]
             found[period] = ChangedTicks(
                 joined_ticks(self._new.get(period, []), atoms),
-                joined_ticks([own for own, _ in revised], atoms),
-                np.repeat(np.array([is_removed for _, is_removed in revised], np.bool_), counts),
+                joined_ticks([own.ticks for own in revised], atoms),
+                np.repeat(is_removed, counts),
+                np.repeat(was_there, counts),
+                np.concatenate([np.empty((0, atoms), np.bool_), *former]),
             )
         self._new, self._revised = {}, {}
         return found

@@ -24,6 +24,7 @@ stream big = amount on amount > 4
 stream asked = count[0,6](ask) every 4
 stream soon = amount.at(+4) per host
 stream turn = amount.at(+6, or: 1) - amount per host until silence() > 5 or amount > 8
+stream share = amount / (count[0,5](ask) - 1)
 atom plain = amount > 5
 """
 WAITING = (
@@ -35,6 +36,8 @@ WAITING = (
     "amount.next(or: 0) > asked.hold(or: 0)",
     "amount.at(+3) > amount",
     "big.at(+0, or: 2) > amount.at(+5)",
+    # has no value where a late row is the first one: what had its verdict waits again
+    "share.next() > 1",
     "count[0,9](ask).at(+4) > 2 or amount.next(2, or: 0) > 6",
     "soon[host] > amount",
     'soon["x"] > amount.at(+2)',
