@@ -16,10 +16,26 @@ cdef enum:
     NO_ROW = 0xFFFFFFFF
 
 
-cdef struct LatestBefore:
-    size_t place
-    int64_t value
-    uint8_t is_known
+cdef int compared_sequences(const void *left, const void *right) noexcept nogil:
+    cdef uint64_t first = (<const uint64_t *> left)[0]
+    cdef uint64_t second = (<const uint64_t *> right)[0]
+    return <int> (first > second) - <int> (first < second)
+
+
+cdef size_t rank_of_held(const uint64_t *order, size_t count, uint64_t sequence) noexcept nogil:
+    """Where a number is among others in order."""
+    cdef size_t low = 0
+    cdef size_t high = count
+    cdef size_t middle
+    while high - low > 1:
+        middle = low + (high - low) // 2
+        if order[middle] <= sequence:
+            low = middle
+        else:
+            high = middle
+    return low
+        if self.has_groups:
+            self.write_groups(writer)
 
 
 @final
@@ -654,16 +670,37 @@ cdef class HeldRows:
         return 0
 
     def snapshot(self):
-        """Return the state as bytes for `restore`."""
+        """Return the state as bytes for `restore`.
+
+        Rows are numbered from 0 on, so that states are equal however many have come before.
+        """
         cdef NumberWriter writer = NumberWriter()
+        cdef uint64_t *order = NULL
+        self.begin()
+        resized(<void **> &order, max(<size_t> 1, self.held), sizeof(uint64_t))
+        try:
+            self.write_rows(writer, order)
+        finally:
+            free(order)
+        return writer.taken()
+
+    cdef int write_rows(self, NumberWriter writer, uint64_t *order) except -1:
+        """Write all rows, with room for one word for each."""
         cdef uint32_t number, row
         cdef size_t k, cell
         cdef uint64_t length
         cdef uint32_t traces = self.traces
-        self.begin()
+        cdef size_t count = 0
         while traces and self.heads[traces - 1] == NO_ROW:
             traces -= 1
-        writer.put(self.count)
+        for number in range(traces):
+            row = self.heads[number]
+            while row != NO_ROW:
+                order[count] = self.sequence[row]
+                count += 1
+                row = self.links[row]
+        qsort(order, count, sizeof(uint64_t), &compared_sequences)
+        writer.put(count)
         if self.has_groups:
             self.write_groups(writer)
         writer.put(traces)
@@ -683,7 +720,7 @@ cdef class HeldRows:
             row = self.heads[number]
             while row != NO_ROW:
                 writer.put(<uint64_t> self.times[row])
-                writer.put(self.sequence[row])
+                writer.put(rank_of_held(order, count, self.sequence[row]))
                 for k in range(self.waits):
                     if self.lengths[k] >= 0:
                         continue
@@ -699,7 +736,7 @@ cdef class HeldRows:
                     if self.valid[cell]:
                         writer.put(zigzag(self.cells[cell]))
                 row = self.links[row]
-        return writer.taken()
+        return 0
 
     cdef int write_groups(self, NumberWriter writer) except -1:
         """Write the latest values of groups, up to the last one that has one or has rows."""

@@ -124,6 +124,20 @@ def test_a_batch_can_be_undone(texts: LaterTexts, log: list[Row], cut: int) -> N
     require_same(removed_of(at_end(program, texts.waiting, 0)), removed_of(end), texts)
 
 
+def test_states_are_equal_however_many_rows_have_come_before() -> None:
+    """Rationale: else no replay of late rows would end before the last row."""
+    texts = LaterTexts({}, ["i + (i).next(2)", "(i).at(+1)"])
+    log: list[Row] = [(time, time % 2, {"i": time}) for time in range(4, 9)]
+    states = set()
+    for count in (0, 1, 4):
+        program = texts.program()
+        before: list[Row] = [(time, 0, {"i": time}) for time in range(count)]
+        evaluated(program, before + log, periods=texts.waiting, ticks=[])
+        states.add(program.snapshot())
+        assert program.waiting_rows == 4
+    assert len(states) == 1
+
+
 def test_traces_can_be_forgotten() -> None:
     texts = LaterTexts({}, ["i + (i).next(2)"])
     program = texts.program()
