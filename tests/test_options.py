@@ -744,16 +744,29 @@ example("mtlmon.live", given_to_live, {"time": "down", "lateness": 9})(
 example("mtlmon.live", given_to_live, {"time": "down", "lateness": 1, "key": "k"})(clock="keys")
 
 
+OF_MONPOLY = "EVENTUALLY[0,5] p(x)", "@1 p(1)\n@2 p(2)\n"
+
+
 def monpoly_answers(**options: Any) -> str:
     """What is found in a log of MonPoly."""
-    log = Files.path("monpoly.log", "@1 p(1)\n@2 p(2)\n")
+    formula, lines = OF_MONPOLY
+    log = Files.path("monpoly.log", lines)
     given = {"signature": Files.path("one.sig", "p(x: int)\n"), **options}
-    return str([dict(one) for one in mtlmon.check("EVENTUALLY[0,5] p(x)", log, **given)])
+    return str([dict(one) for one in mtlmon.check(formula, log, **given)])
 
 
-example("mtlmon.check", monpoly_answers)(nonewlastts=True)
-example("mtlmon.check", monpoly_answers)(negate=True)
+def given_monpoly(**options: Any) -> str:
+    """What is found in its lines, given as they come."""
+    formula, lines = OF_MONPOLY
+    given = {"signature": Files.path("one.sig", "p(x: int)\n"), **options}
+    run = mtlmon.live(formula, text=True, **given)
+    return str([dict(one) for one in (*run.feed(lines), *run.end())])
+
+
+example("mtlmon.check", monpoly_answers)(nonewlastts=True, negate=True)
 example("mtlmon.check", monpoly_answers)(signature=_Folder("other.sig"))
+example("mtlmon.live", given_monpoly)(nonewlastts=True, negate=True)
+example("mtlmon.live", given_monpoly)(signature=_Folder("other.sig"))
 example("mtlmon.check", answer_file, {"wait": 0})(
     late=_Folder("late.csv"),
     output_format="csv",

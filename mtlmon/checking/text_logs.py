@@ -596,7 +596,11 @@ class TextLog(BatchReader[TextBatch]):
         Lines that wait are part of it.
         """
         events = self._events
-        state = events.snapshot().hex() if isinstance(events, TextEvents) else ""
+        if isinstance(events, TextEvents):
+            own = events.snapshot()
+        else:
+            # lines are complete; in logs of MonPoly, a time-point may have several
+            own = getattr(events.rows, "unfinished", b"")
         streams = None if self._streams is None else self._streams.state()
         head = [
             self._clock,
@@ -609,7 +613,7 @@ class TextLog(BatchReader[TextBatch]):
         ]
         beginning, lines = self._head.kept()
         order = b"" if self._order is None else order_as_bytes(self._order.lines)
-        known = json.dumps([*head, state, beginning.hex(), lines, streams]).encode()
+        known = json.dumps([*head, own.hex(), beginning.hex(), lines, streams]).encode()
         return joined_parts([known, order])
 
     def restore_given(self, state: bytes) -> None:
@@ -620,6 +624,8 @@ class TextLog(BatchReader[TextBatch]):
         self._refused, self._rejected = counts
         if isinstance(self._events, TextEvents):
             self._events.restore(bytes.fromhex(events))
+        elif events:
+            self._events.rows.load_unfinished(bytes.fromhex(events))
         self._head.resume(bytes.fromhex(beginning), b"", lines)
         if self._streams is not None:
             self._streams.restore(streams)

@@ -110,6 +110,19 @@ class PointReader:
         self._other_count = 0
         self._error: LogError | None = None
         self._has_end = False
+        # What has been loaded, from the beginning of a time-point on, and where that is.
+        self._text, self._begun = b"", 0
+
+    @property
+    def unfinished(self) -> bytes:
+        """What has been read behind the position: the time-point that is not complete."""
+        return self._text[self.position - self._begun :]
+
+    def load_unfinished(self, text: bytes) -> None:
+        """Take that again, behind `restore`."""
+        self.load(memoryview(text))
+        while self.read():
+            pass
 
     @property
     def point_count(self) -> int:
@@ -153,6 +166,7 @@ class PointReader:
         except (TypeError, ValueError):
             raise SnapshotError("the snapshot is of a log that is not one of MonPoly") from None
         self._other_count = count
+        self._begun = place.position
         self._is_plain = is_plain and self._plain is not None
         if self._plain is not None:
             self._plain.begin_at(place)
@@ -161,6 +175,7 @@ class PointReader:
     def load(self, block: memoryview) -> None:
         """Take a block of the log, whose time-points `read` will add."""
         data = bytes(block)
+        self._text, self._begun = self.unfinished + data, self.position
         if self._plain is not None and self._is_plain:
             data = self._rest + data
             end = self._plain.load(data)

@@ -180,7 +180,15 @@ class JudgingOptions(EngineOptions, total=False):
     vacuous: Literal["ignore", "warn", "error"]
 
 
-class LiveOptions(GivenOptions, JudgingOptions, total=False):
+class MonPolyOptions(TypedDict, total=False):
+    """What is said of files of MonPoly."""
+
+    signature: Path | None
+    negate: bool
+    nonewlastts: bool
+
+
+class LiveOptions(GivenOptions, JudgingOptions, MonPolyOptions, total=False):
     """What `mtlmon.live` can be told: the options of the command, by the same words."""
 
 
@@ -191,16 +199,12 @@ class LogOptions(ValueOptions, FileOptions, EngineOptions, total=False):
     format: Literal["text", "csv", "tsv", "jsonl", "parquet", "arrow", "xes"] | None
 
 
-class CheckOptions(RowOptions, JudgingOptions, total=False):
+class CheckOptions(RowOptions, JudgingOptions, MonPolyOptions, total=False):
     """What `mtlmon.check` can be told: the options of the command, by the same words."""
 
     # the log
     format: Literal["text", "csv", "tsv", "jsonl", "parquet", "arrow", "xes"] | None
     follow: bool
-    # files of MonPoly
-    signature: Path | None
-    negate: bool
-    nonewlastts: bool
     # the order of time
     idle: str | None
     # the output

@@ -230,6 +230,8 @@ class Live(NotCopied):
         self._require_open()
         if self._spec.times.clock == "key":
             raise RunError(refused("clock, pass_time"))
+        if self._spec.log.signature is not None:
+            raise RunError(refused("pass_time, signature"))
         if self._work.known_time is None and not self._work.has_late_rows:
             # rows have not shown how tables write times
             self._passed = self._time_stamp(time) if self._work.times is None else time

@@ -219,6 +219,11 @@ REFUSALS: Mapping[str, Refusal] = {
         "a time-point ends where the next one begins",
         "a line with a time-stamp alone, @TS, lets time pass",
     ),
+    "pass_time, signature": Refusal(
+        "pass_time does not work with signature=",
+        "a time-point ends where the next one begins",
+        "a line with a time-stamp alone, @TS, lets time pass",
+    ),
     # ---- relations ------------------------------------------------------------------------------
     "batches, operator": Refusal(
         "{word} does not work yet in batches",
