@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ pa = pytest.importorskip("pyarrow", reason="pyarrow (mtlmon[tables]) is not inst
 import numpy as np  # noqa: E402
 from pyarrow import json as json_of_arrow  # noqa: E402
 
+from mtlmon import MtlmonError, check  # noqa: E402
 from tests.doors import PlainObjects  # noqa: E402
 
 COLUMNS = {
@@ -167,3 +169,86 @@ def test_a_block_that_is_unusual_is_left_out_once() -> None:
         True, False, False, True,
     ]  # fmt: skip
     assert [is_read(unusual), *(is_read(usual) for _ in range(3))] == [False, False, False, True]
+
+
+# What stands in a line in the place of a value, most of it unusual.
+ODD = [
+    *(b'"\\ud800"', b'"\\udc00\\ud800"', b'"\\ud83d\\ude00"', b'"\\u0000"'),
+    *(b'"\\U0041"', b'"\\x41"'),
+    *(b'"\xff"', b'"\xc0\xaf"', b'"\xe0\x80\xaf"', b'"\xed\xa0\x80"', b'"\xf4\x90\x80\x80"'),
+    *(b'"\xf0\x9f\x98\x80"', b'"\x00"', b'"\x7f"', b'"\\u2028"', b'"\\/"', b"'x'", b'""', b'"1"'),
+    *(b"%d" % (sign * 2**power) for sign in (1, -1) for power in (53, 62, 63, 64, 200)),
+    *(b"9" * 15, b"9" * 16, b"9" * 18, b"1" + b"0" * 18, b"1e400", b"-1e400", b"1e-400", b"1E5"),
+    *(b"-0", b"-0.0", b"00", b"1.", b".5", b"NaN", b"Infinity", b"tru", b"true", b"null", b"3.0"),
+    *(b'["x"]', b"{}", b"[" * 40 + b"]" * 40, b'{"a":' * 40 + b"1" + b"}" * 40),
+    *(b"[" * 3000 + b"]" * 3000, b'{"t":"\\ud800"}', b'{"a":1,"a":2}'),
+]  # fmt: skip
+MEMBERS = [
+    b'"\\u0074":"x"',
+    b'"\\ud800":1',
+    b'"\xff":1',
+    b'"":1',
+    b'"a\\u0000":1',
+    b'"t":"x"',
+    b'"z":1',
+]
+POLICIES = """
+atom a = t = "x"
+atom b = n > 3
+atom c = x < 2.5
+stream last = n.hold()
+policy p: a OR b
+policy q: c OR f
+"""
+
+
+def odd_lines(source: random.Random) -> bytes:
+    """Lines in the usual form, of which a few have something that is not."""
+    values = {
+        "t": [b'"x"', b'"y"', b"null"],
+        "n": [b"1", b"7", b"null"],
+        "x": [b"1.5", b"3", b"null"],
+        "f": [b"true", b"false"],
+        "z": [b"1", b'"q"', b"[]"],
+    }
+    lines = []
+    for time in range(source.choice([1, 2, 5, 20])):
+        row = {name: source.choice(some) for name, some in values.items()}
+        row["ts"], row["k"] = b"%d" % time, b'"k"'
+        if source.random() < 0.15:
+            row[source.choice(sorted(row))] = source.choice(ODD)
+        items = [
+            b'"%s":%s' % (name.encode(), value)
+            for name, value in row.items()
+            if source.random() < 0.97
+        ]
+        if source.random() < 0.05:
+            items.append(source.choice(MEMBERS))
+        source.shuffle(items)
+        lines.append(b"{" + b",".join(items) + b"}\n")
+    return b"".join(lines)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_is_unusual_is_read_as_the_library_reads_it(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same answers, and the same errors, as if there were no other reader."""
+
+    def found(**options: Any) -> list[object]:
+        said: list[object] = []
+        try:
+            run = check(POLICIES, log, key=["t", "k"], verdicts="all", **options)
+            said += [(one.policy, one["t"], one["k"], one.time, one.verdict) for one in run]
+            said += run.messages
+        except MtlmonError as error:
+            said += [type(error), str(error)]
+        return said
+
+    log = tmp_path / "log.jsonl"
+    for number in range(5):
+        log.write_bytes(odd_lines(random.Random(f"{seed} {number}")))
+        ours = [found(), found(on_error="skip")]
+        with monkeypatch.context() as patched:
+            patched.setattr(PlainObjects, "read", lambda *_: None)
+            assert [found(), found(on_error="skip")] == ours
