@@ -34,8 +34,12 @@ cdef size_t rank_of_held(const uint64_t *order, size_t count, uint64_t sequence)
         else:
             high = middle
     return low
-        if self.has_groups:
-            self.write_groups(writer)
+
+
+cdef struct LatestBefore:
+    size_t place
+    int64_t value
+    uint8_t is_known
 
 
 @final
