@@ -176,6 +176,13 @@ def test_instances_that_have_ended_are_kept_as_long_as_rows_wait() -> None:
     assert [value for *_, name, value in ticks if name == "w"] == [2 * k for k in range(count)]
 
 
+def test_silent_instances_keep_their_last_value() -> None:
+    """Instances with nothing but windows are forgotten once these are empty, but not here."""
+    table = pa.table({"ts": [0, 1, 50, 60, 70], "k": [1, 2, 2, 1, 3], "x": [1, 2, 3, None, 1]})
+    text = "stream c = count[0,5]() per k\nstream s = x.at(+1) per k"
+    assert found_in(text, table, 2) == ([1, 2, 3, 1], [1])
+
+
 def test_forged_snapshots_are_refused() -> None:
     text = "\n".join(
         [
