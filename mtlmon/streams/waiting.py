@@ -363,21 +363,49 @@ class Holding:
             for place, column in enumerate(self.columns)
         }
         try:
-            for compiled, look_ups in self._steps:
-                computed = compiled.compute(found, count)
-                found |= computed
-                for one in look_ups:
-                    found[one.result] = self._looked_up(one, found)
-            return computed
+            return self._computed(found, count)
         except RowError as error:
-            first = error.rows[0]
+            overflowing = self._first_of(error, found)
+            first = overflowing[0]
             raise TickError(
                 error.reason,
                 place=int(self.rows.places[first]),
                 time_stamp=int(self.rows.time_stamps[first]),
                 number=int(self.rows.numbers[first]),
-                rows=tuple(sequence[is_kept][list(error.rows)].tolist()),
+                rows=tuple(sequence[is_kept][list(overflowing)].tolist()),
             ) from None
+
+    def _computed(self, columns: Mapping[str, pa.Array], count: int) -> dict[str, pa.Array]:
+        """Compute the expressions step by step.
+
+        Raises:
+            RowError: integers overflow.
+        """
+        found = dict(columns)
+        computed: dict[str, pa.Array] = {}
+        for compiled, look_ups in self._steps:
+            computed = compiled.compute(found, count)
+            found |= computed
+            for one in look_ups:
+                found[one.result] = self._looked_up(one, found)
+        return computed
+
+    def _first_of(self, error: RowError, columns: Mapping[str, pa.Array]) -> tuple[int, ...]:
+        """The rows that overflow whatever others do, or the first one if it reads an instance."""
+        rows = tuple(error.rows)
+        while len(self._steps) > 1:
+            # a row that overflows is none, so those behind may read another value
+            for kernel in self.kernels:
+                kernel.native.undo()
+            rows = rows[:1]
+            before = {name: values.slice(0, rows[0]) for name, values in columns.items()}
+            try:
+                self._computed(before, rows[0])
+            except RowError as earlier:
+                rows = tuple(earlier.rows)
+            else:
+                break
+        return rows
 
     def _matrix(self, rows: Mapping[str, pa.Array]) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
         """The cells of all columns, row after row."""

@@ -47,7 +47,9 @@ def later_files(draw: st.DrawFn) -> LaterFile:
         return draw(st.sampled_from(choices))
 
     def later() -> str:
-        return f"({one(VALUES)}).at(+{one(['0', '2', '2', '3', '7'])}{one(['', '', ', or: 7'])})"
+        value = one(VALUES)
+        default = one(["", "", ", or: 7.0" if value == "f" else ", or: 7"])
+        return f"({value}).at(+{one(['0', '2', '2', '3', '7'])}{default})"
 
     per = one(PER)
     key = per.removeprefix("per ").split(" as ")[0]
@@ -181,6 +183,23 @@ def test_silent_instances_keep_their_last_value() -> None:
     table = pa.table({"ts": [0, 1, 50, 60, 70], "k": [1, 2, 2, 1, 3], "x": [1, 2, 3, None, 1]})
     text = "stream c = count[0,5]() per k\nstream s = x.at(+1) per k"
     assert found_in(text, table, 2) == ([1, 2, 3, 1], [1])
+
+
+def test_a_row_that_overflows_has_no_value_for_those_behind() -> None:
+    """Both rows would overflow, but without the first one, instance 0 has no value."""
+    file = LaterFile("stream x = i.at(+0) per k\nstream w = x[m] + x[m]")
+    log: list[Row] = [
+        (0, 0, {"i": 1 << 62, "k": 0, "m": 0}),
+        (1, 0, {"i": 1, "k": 1, "m": 0}),
+        (9, 0, {"i": 1, "k": 1, "m": 1}),
+    ]
+    reference = file.later()
+    assert all(reference.row(*row) for row in log)
+    ticks: list[Tick] = []
+    evaluated(file.program(), log, SCHEMA, periods=file.waiting, ticks=ticks)
+    found = removed_of(ticks)
+    assert [(one.time_stamp, one.values["w"]) for one in found] == [(1, None)]
+    require_same(found, reference.removed(is_end=False), file)
 
 
 def test_forged_snapshots_are_refused() -> None:
