@@ -50,7 +50,9 @@ if TYPE_CHECKING:
 __all__ = ["LEAST_SPACING", "Changed", "RevisedRelation", "RevisedRelations"]
 
 # A chunk has at least so many rows: to evaluate relations takes about as long for fewer.
-LEAST_SPACING = 4096
+# PERF: with 4,096, look-ups took 1.8 times as long behind the start where 1% of 300,000 rows were
+# late, changes of relations 1.3 times. 65,536 was as fast, but keeps more rows.
+LEAST_SPACING = 16_384
 _CHUNK_BYTES = 1024
 # So many batches are told of by themselves at the end, before they are told of as one.
 _MOST_SPANS = 16
