@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, NamedTuple
 
 from mtlmon.errors import SnapshotError
@@ -42,6 +41,8 @@ class CheckNumbers(NamedTuple):
 
     def pack(self) -> bytes:
         """Return the numbers as bytes."""
+        import json
+
         return sized(json.dumps(self).encode())
 
     @classmethod
@@ -51,6 +52,8 @@ class CheckNumbers(NamedTuple):
         Raises:
             SnapshotError: there are no such numbers.
         """
+        import json
+
         text, body = take_sized(body)
         try:
             return cls(*json.loads(text)), body

@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from mtlmon.policy import Policy
     from mtlmon.policy.definitions import Clock
     from mtlmon.policy.limits import Tally, Triggered
-    from mtlmon.policy.predicates.time_points import When
 
 __all__ = ["LogCheck"]
 
@@ -96,6 +95,8 @@ class LogCheck:
 
     Attributes:
         atoms: the atoms that the policies need at rows, in order of first occurrence.
+        atoms_of_partitions: for each partition, the atoms of its policies: at rows under 0, at
+            ticks by period.
         partitions: how the policies divide the log into traces; the source has the same partitions.
         first_time_stamp: the first time-stamp of the log, or None before the first event.
         position: the number of events of the log that have been checked, including those of the
@@ -182,6 +183,9 @@ class LogCheck:
             self.memory.note("expressions", held)
             self.memory.check()
         self.memory.note("expressions", 0)
+        names = atoms_read((one.atoms for one in self._monitors), self.policies)
+        reading = zip(self._partition_of, self._clocks, names, strict=True)
+        self.atoms_of_partitions = atoms_of_partitions(len(self.partitions.columns), reading)
         self.atoms = tuple(
             dict.fromkeys(name for needed in self.atoms_of_partitions for name in needed.get(0, ()))
         )
@@ -345,13 +349,6 @@ class LogCheck:
         """The number of events that have been checked and count for the verdicts."""
         first = self._native.first
         return first.event_count if self.is_stopped and first is not None else self.position
-
-    @property
-    def atoms_of_partitions(self) -> list[dict[When, list[str]]]:
-        """For each partition, the atoms of its policies: at rows under 0, at ticks by period."""
-        names = atoms_read((one.atoms for one in self._monitors), self.policies)
-        monitors = zip(self._partition_of, self._clocks, names, strict=True)
-        return atoms_of_partitions(len(self.partitions.columns), monitors)
 
     @property
     def clocks(self) -> list[Clock | None]:

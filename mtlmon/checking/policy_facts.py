@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Protocol
 
 from mtlmon.checking.outputs import unique_columns
@@ -74,6 +73,8 @@ class PolicyFacts:
 
 def _members(columns: Mapping[str, str], values: Mapping[str, str | None]) -> bytes:
     """Return members of a line of JSON, with the comma before them."""
+    import json
+
     members = (
         f",{json.dumps(name)}:{json.dumps(values.get(kind), ensure_ascii=False)}"
         for kind, name in columns.items()

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import select
 import stat
 from functools import cached_property
 from typing import TYPE_CHECKING, cast
@@ -584,6 +582,8 @@ class TextLog(BatchReader[TextBatch]):
         Raises:
             SnapshotError: the reader has skipped lines, and this one does not.
         """
+        import json
+
         clock, latest, events = json.loads(place.state)
         assert isinstance(self._events, TextEvents)
         self._events.restore(bytes.fromhex(events))
@@ -613,11 +613,15 @@ class TextLog(BatchReader[TextBatch]):
         ]
         beginning, lines = self._head.kept()
         order = b"" if self._order is None else order_as_bytes(self._order.lines)
+        import json
+
         known = json.dumps([*head, own.hex(), beginning.hex(), lines, streams]).encode()
         return joined_parts([known, order])
 
     def restore_given(self, state: bytes) -> None:
         """Go on from a state; nothing must have been read."""
+        import json
+
         known, order = split_parts(state)
         *head, events, beginning, lines, streams = json.loads(known)
         self._clock, self._latest, self.rows, self.bytes_read, *counts, passed = head
@@ -660,6 +664,8 @@ class TextLog(BatchReader[TextBatch]):
         """Note where the next events begin."""
         assert isinstance(self._events, TextEvents)
         assert self.places is not None
+        import json
+
         state = [self._clock, self._latest, self._events.snapshot().hex()]
         self.places.note(ReaderPlace(self.rows, self._events.position, json.dumps(state)))
 
@@ -711,6 +717,8 @@ class TextLog(BatchReader[TextBatch]):
             try:
                 return self._file.read_ready(block)
             except BlockingIOError:
+                import select
+
                 poll = select.poll()
                 poll.register(self.descriptor, select.POLLIN)
                 poll.poll()
@@ -829,12 +837,16 @@ def _tails(batches: Iterator[TextBatch | None]) -> Iterator[TextBatch | None]:
 
 def order_as_bytes(order: LineOrder) -> bytes:
     """Return the lines that wait, and what is known by the others, for `restore_order`."""
+    import json
+
     facts, runs, text = order.parts()
     return joined_parts([json.dumps([facts, runs]).encode(), text])
 
 
 def restore_order(order: LineOrder, state: bytes) -> None:
     """Go on from what `order_as_bytes` has returned; nothing must have come."""
+    import json
+
     known, text = split_parts(state)
     facts, runs = json.loads(known)
     order.restore(facts, runs, text)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
 from mtlmon.errors import PolicyError
 from mtlmon.policy.definitions import Assumption, Clock, Stream
 from mtlmon.policy.predicates.keywords import CLAUSES
+from mtlmon.support.late_pattern import late_pattern
 from mtlmon.syntax.bounds import LATER, UNIT_WORDS, UNITS, read_bound
 from mtlmon.syntax.cursor import Cursor
 from mtlmon.syntax.lexer import skip_blanks
@@ -43,18 +42,18 @@ if TYPE_CHECKING:
 NONE = "none"
 """Stands for no key, as in `key none`."""
 
-_WORD = re.compile(r"[^\W\d]\w*")
-_QUOTED = re.compile(r"""(?P<quote>["'])(?P<name>[^"'`\\\n]+)(?P=quote)""")
-_COLUMN = re.compile(r"[^\W\d]\w*|(?:`[^`\n]*`)+")
-_NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
+_WORD = late_pattern(r"[^\W\d]\w*")
+_QUOTED = late_pattern(r"""(?P<quote>["'])(?P<name>[^"'`\\\n]+)(?P=quote)""")
+_COLUMN = late_pattern(r"[^\W\d]\w*|(?:`[^`\n]*`)+")
+_NUMBER = late_pattern(r"[0-9]+(?:\.[0-9]+)?")
 # Words of clauses that can follow are no units.
-_DURATION = re.compile(
+_DURATION = late_pattern(
     r"[0-9]+(?:\.[0-9]+)?(?:\s*(?!(?:on|for|from|until|at|severity|message|valid|where|select|group|join|semijoin|union"
     r"|unionmax|minus|intersect|distinct|coalesce|split|every|shift)\b)[^\W\d]+)?"
 )
-_FREQUENCY = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*Hz\b")
-_TEXT = re.compile(r'"(?:[^"\\\n]|\\.)*"')
-_FOUND = re.compile(r"[\w.]+|\S")
+_FREQUENCY = late_pattern(r"([0-9]+(?:\.[0-9]+)?)\s*Hz\b")
+_TEXT = late_pattern(r'"(?:[^"\\\n]|\\.)*"')
+_FOUND = late_pattern(r"[\w.]+|\S")
 # How a clock is written, by its first word.
 _CLOCKS = {
     "every": "on every 10s",

@@ -12,6 +12,7 @@ import re
 
 from mtlmon.errors import PolicyError
 from mtlmon.policy.predicates.keywords import KEYWORDS
+from mtlmon.support.late_pattern import late_pattern
 from mtlmon.syntax.lexer import END, INVALID, comment_end, is_plain_atom, quoted, tokenize
 from mtlmon.syntax.operators import BY_SPELLING
 from mtlmon.syntax.report import formula_error
@@ -85,14 +86,14 @@ _HEAD = re.compile(
 # The groups of the keywords of declarations of one line, with those of what is behind them.
 _LINE_GROUPS = {"line": "value", "column": "types", "assume": "limit"}
 # What may stand behind a declaration of one line, beside comments between /* and */.
-_REST_OF_LINE = re.compile(r"[ \t]*(?:#[^\n]*)?(?:\r?\n|\Z)")
-_COMMENT = re.compile(r"[ \t]*/\*")
+_REST_OF_LINE = late_pattern(r"[ \t]*(?:#[^\n]*)?(?:\r?\n|\Z)")
+_COMMENT = late_pattern(r"[ \t]*/\*")
 # Line breaks, and the marks that begin comments and quotes, which can contain line breaks.
 _MARK = re.compile(r'\n|/\*|\#[^\n]*|"|`')
-_SIGN_BEHIND = re.compile(r"[ \t]*=(?![=>])")
-_HEADER_MARK = re.compile(r'/\*|\#[^\n]*|"|`|[][():]')
-_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
-_BACKQUOTED = re.compile(r"`[^`\n]*`")
+_SIGN_BEHIND = late_pattern(r"[ \t]*=(?![=>])")
+_HEADER_MARK = late_pattern(r'/\*|\#[^\n]*|"|`|[][():]')
+_QUOTED = late_pattern(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_BACKQUOTED = late_pattern(r"`[^`\n]*`")
 
 
 class Declaration:

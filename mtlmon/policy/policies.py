@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
 from mtlmon.policy.clauses import PolicyClauses
 from mtlmon.policy.declarations import CHECKED, FIND, FORMULA, POLICY, TRIGGER
 from mtlmon.policy.definitions import Clock, Policy
+from mtlmon.support.late_pattern import late_pattern
 from mtlmon.syntax.lexer import comment_end, skip_blanks
 
 TYPE_CHECKING = False
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from mtlmon.policy.reading import FileReader
     from mtlmon.syntax.formula import Formula
 
-_MARK = re.compile(r'/\*|\#[^\n]*|"|`|[][()]|(?<![\w$.])message(?![\w$.])')
+_MARK = late_pattern(r'/\*|\#[^\n]*|"|`|[][()]|(?<![\w$.])message(?![\w$.])')
 
 
 class PolicyReader:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from copy import copy
-
 from mtlmon.syntax.bounds import LATER
 
 TYPE_CHECKING = False
@@ -196,6 +194,8 @@ class PolicyFile:
         """
         if not self.parts:
             return self
+        from copy import copy
+
         found = copy(self)
         written = [policy for part in self.parts for policy in part.policies]
         found.policies = tuple(map(copy, self.policies))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from functools import cached_property
 
 from mtlmon.errors import FormulaError, PolicyError
@@ -25,6 +24,7 @@ from mtlmon.policy.lets import Lets
 from mtlmon.policy.policies import PolicyReader
 from mtlmon.policy.policy_file import PolicyFile
 from mtlmon.policy.settings import SettingsReader, read_unit
+from mtlmon.support.late_pattern import late_pattern
 from mtlmon.syntax.bounds import LATER, require_unit
 from mtlmon.syntax.cursor import Cursor
 from mtlmon.syntax.parser import parse_at
@@ -46,11 +46,11 @@ _SOURCE = "<policies>"
 # The declarations whose names share one space.
 _NAMED = frozenset({CONST, ATOM, STREAM, RELATION, LET})
 # A sign outside quotes that formulas without conditions do not have, with no comment before it.
-_COMPARED = re.compile(r'(?:[^-=<>"`#/]|<?[-=]>|"(?:[^"\\]|\\.)*")*+[-=<>]', re.DOTALL)
+_COMPARED = late_pattern(r'(?s)(?:[^-=<>"`#/]++|<?[-=]>|"(?:[^"\\]|\\.)*")*+[-=<>]')
 # Where it is not found, no value is one of a later row.
-_LATER = re.compile(r"next|\bat\b")
+_LATER = late_pattern(r"next|\bat\b")
 # What may be meant as `ONCE (1 < x)`.
-_INTERVAL_BEFORE = re.compile(r"\(\s*[0-9]+\s*\Z")
+_INTERVAL_BEFORE = late_pattern(r"\(\s*[0-9]+\s*\Z")
 
 
 def parse_policies(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING
 
 from mtlmon.analysis.antecedent import vacuous_text
@@ -14,7 +13,7 @@ from mtlmon.support.stack_levels import levels_inside
 from mtlmon.syntax.report import visible
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from typing import Protocol
 
     from mtlmon.policy.limits import Tally
     from mtlmon.run.host import Host
@@ -22,6 +21,13 @@ if TYPE_CHECKING:
     from mtlmon.tables import TableEvents
 
     Source = TextLog | TableEvents
+
+    class Judging(Protocol):
+        """What counts for each policy; counting takes time."""
+
+        @property
+        def tallies(self) -> list[Tally]: ...
+
 
 __all__ = [
     "note_left_out",
@@ -32,14 +38,14 @@ __all__ = [
 ]
 
 
-def note_untriggered(tallies: Iterable[Tally], options: RunSpec) -> None:
+def note_untriggered(judge: Judging, options: RunSpec) -> None:
     """Mention the policies whose left side held nowhere, if they matter."""
     if options.judging.fail_on_vacuous:
-        for name in never_triggered(tallies):
+        for name in never_triggered(judge.tallies):
             options.host.note(f"{name} was never triggered (--fail-on-vacuous)")
 
 
-def report_untriggered(tallies: Iterable[Tally], options: RunSpec) -> None:
+def report_untriggered(judge: Judging, options: RunSpec) -> None:
     """Warn a program of policies that were never triggered, or raise an error, as it has asked.
 
     Raises:
@@ -47,13 +53,15 @@ def report_untriggered(tallies: Iterable[Tally], options: RunSpec) -> None:
     """
     if options.judging.vacuous == "ignore":
         return
-    for policy, counts, triggered, _ in tallies:
+    for policy, counts, triggered, _ in judge.tallies:
         if triggered is None or triggered.times:
             continue
         name = f"policy {policy.name}" if policy.name else str(policy.formula)
         message = vacuous_text(name, triggered.left, counts.events)
         if options.judging.vacuous == "error":
             raise VacuousError(message, formula=policy.formula)
+        import warnings
+
         warnings.warn(message, VacuousWarning, stacklevel=levels_inside())
 
 

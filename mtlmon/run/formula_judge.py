@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from itertools import islice, repeat
 from typing import TYPE_CHECKING, cast
 
@@ -218,10 +217,11 @@ class FormulaJudge(Judge):
         host = self.options.host
         if is_complete:
             note_waiting(self.source.waiting_rows, self.source.row_name, host)
-        note_untriggered(self.tallies, self.options)
-        undecided = sum(counts.undecided for counts in self.check.counts)
+        note_untriggered(self, self.options)
         is_told = self.options.judging.resolve and not host.shows_undecided
-        if is_complete and is_told and undecided:
+        if not (is_complete and is_told):
+            return
+        if undecided := sum(counts.undecided for counts in self.check.counts):
             points = plural(undecided, "time-point")
             host.note(f"{points} undecided at the end of the log (see --end-time)")
 
@@ -260,6 +260,8 @@ class FormulaJudge(Judge):
 
     def snapshot(self) -> bytes:
         """Return the settings, check, keys and violations as bytes for `restore`."""
+        import json
+
         found = None if self._found is None else self._found.snapshot()
         settings = [value for _, value in self.settings()]
         parts = [
@@ -271,6 +273,8 @@ class FormulaJudge(Judge):
         return joined_parts(POLICIES, parts)
 
     def restore(self, snapshot: bytes, output_size: int) -> None:
+        import json
+
         settings, check, found, *tables = split_parts(snapshot, POLICIES, LEAST_PARTS)
         require_same(self.settings(), json.loads(settings))
         self.check.restore(check)

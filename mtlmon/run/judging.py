@@ -299,7 +299,7 @@ class PolicyWork(EventWork):
             first, earlier = found
             host.note(f"{first}, but {earlier} is undecided at the end of the log (see --end-time)")
         for judge in self.judges:
-            report_untriggered(judge.tallies, self.options)
+            report_untriggered(judge, self.options)
 
     def summary(self, seconds: float) -> str:
         """Return counts and the speed of a run that took so many seconds."""

@@ -308,10 +308,10 @@ class LateWork(EventWork):
             from mtlmon.run.relations import write_sample
 
             write_sample(answers.history.chunked.engine, self.options)
-        note_untriggered(self.tallies, self.options)
+        note_untriggered(self, self.options)
         if self.check.plain is not None:
             note_waiting(self.check.plain.waiting_rows, source.row_name, self.options.host)
-        report_untriggered(self.tallies, self.options)
+        report_untriggered(self, self.options)
 
     def report_unmatched(self) -> None:
         """Mention retractions that have found no row, and counts that rows have not reached."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
@@ -129,7 +128,8 @@ def check_source(
             source.track_rows()
         return source
 
-    with closing(open_source(check, file, options, relations=relations, shown=shown)) as source:
+    source = open_source(check, file, options, relations=relations, shown=shown)
+    try:
         if check is not None and check.repeats_ticks:
             source.only_due_ticks()
         if tracks_rows(check, relations, options):
@@ -167,6 +167,8 @@ def check_source(
             if source.has_streams or isinstance(work.events, ComputedEvents):
                 work.events_again = partial(relations.read_text_again, source.name)
         return (yield from run_work(work, options))
+    finally:
+        source.close()
 
 
 def tracks_rows(check: LogCheck | None, relations: RelationJudge | None, options: RunSpec) -> bool:

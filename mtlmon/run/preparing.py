@@ -177,7 +177,7 @@ def may_need_unit(file: PolicyFile) -> bool:
 
     if file.parts or file.constants or file.assumptions or file.intervals:
         return True
-    unit = r"[0-9](?:\s|\#[^\n]*)*+(?:/\*|[a-z]{1,3}\b)"
+    unit = r"[0-9](?=[\s#/a-z])(?:\s++|\#[^\n]*)*+(?:/\*|[a-z]{1,3}\b)"
     return re.search(unit, file.text) is not None
 
 

@@ -380,7 +380,7 @@ class Check:
     def report_end(self) -> None:
         """Mention what the answers do not show, and write statistics."""
         write_sample(self.engine, self.options)
-        note_untriggered(self.tallies, self.options)
+        note_untriggered(self, self.options)
         if self.engine.overflows:
             self.options.host.note(
                 f"{plural(self.engine.overflows, 'value')} left out, as integers overflow"

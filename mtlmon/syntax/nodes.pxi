@@ -271,6 +271,7 @@ def postorder(*roots):
     cdef list stack
     cdef set seen
     cdef tuple operands
+    cdef Py_ssize_t known = 0, place
     if len(roots) == 1 and not operands_of(roots[0]):
         return [roots[0]]
     stack = list(roots[::-1])
@@ -281,15 +282,16 @@ def postorder(*roots):
             # the operands of the node below are done
             order.append(stack.pop())
             continue
-        key = PyLong_FromVoidPtr(<void *> node)
-        if key in seen:
+        seen.add(PyLong_FromVoidPtr(<void *> node))
+        if len(seen) == known:
             continue
-        seen.add(key)
+        known += 1
         operands = operands_of(node)
         if operands:
             stack.append(node)
             stack.append(None)
-            stack.extend(operands[::-1])
+            for place in range(len(operands) - 1, -1, -1):
+                stack.append(operands[place])
         else:
             order.append(node)
     return order
