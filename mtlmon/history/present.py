@@ -138,7 +138,9 @@ class PresentHistory(FollowingHistory):
         for node in postorder(self._formula):
             if node.operator is ops.ATOM:
                 assert node.name is not None
-                known[id(node)] = columns[node.name]
+                # no verdict depends on an atom that is not read
+                held_of = columns.get(node.name)
+                known[id(node)] = np.zeros(len(held), np.bool_) if held_of is None else held_of
             elif node.operator in (ops.TRUE, ops.FALSE):
                 known[id(node)] = np.full(len(held), node.operator is ops.TRUE)
             else:

@@ -25,10 +25,10 @@ def test_a_late_row_is_the_next_one(tmp_path: Path) -> None:
         for row, line in (
             ("100,x,1", None),
             ("110,x,9", "calm\tx\t100:0 false\t<stdin>:2"),
-            ("104,x,4", "calm\tx\t104:0 false\t<stdin>:4"),
-            (None, "calm\tx\t!100:0 true\t<stdin>:2"),
-            ("107,x,8", "calm\tx\t107:0 true\t<stdin>:5"),
-            (None, "calm\tx\t!104:0 true\t<stdin>:4"),
+            ("104,x,4", "calm\tx\t!100:0 true\t<stdin>:2"),
+            (None, "calm\tx\t104:0 false\t<stdin>:4"),
+            ("107,x,8", "calm\tx\t!104:0 true\t<stdin>:4"),
+            (None, "calm\tx\t107:0 true\t<stdin>:5"),
         ):
             if row is not None:
                 live.send(f"{row}\n")
