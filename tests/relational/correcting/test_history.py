@@ -130,7 +130,8 @@ def test_time_stamps_are_integers(given: Any) -> None:
         with pytest.raises(EventTypeError, match=wrong):
             call()
     assert history.finish("inf").lines == []
-    for time_stamp in (np.int64(5), np.uint8(5)):
+    numbers: list[Any] = [np.int64(5), np.uint8(5)]
+    for time_stamp in numbers:
         later = RelationalHistory(POLICY, lateness=60)
         assert later.push([(time_stamp, {"publish": [("ann", "f1")]})]).lines[0].startswith("5:0")
         assert monitor.step(time_stamp, {"publish": [("ann", "f1")]})[0].time_stamp == 5
