@@ -63,6 +63,7 @@ class Program:
         self.streams = streams
         self.period_of = {name: (periods or {}).get(name, ROWS) for name in wanted}
         # everything is computed at all its time-points, needed there or not
+        self.waiting: dict[Expression, bool] = {}
         self.nodes: dict[tuple[Expression, Period], None] = {}
         self.nodes_of_instances: dict[str, dict[tuple[Expression, int], None]] = {}
         open_nodes = [(node, self.period_of[name]) for name, node in wanted.items()]
@@ -119,6 +120,12 @@ class Program:
         clock = clock_of(stream, self.streams)
         return [(node, clock) for node in needed if node.operator.name != "INSTANCE"]
 
+    def waits(self, node: Expression) -> bool:
+        """Whether an expression looks at later values, which are not known when a row comes."""
+        if node not in self.waiting:
+            self.waiting[node] = waits(node, self.streams)
+        return self.waiting[node]
+
     def row(self, time_stamp: int, trace: int, row: dict[str, Any]) -> dict[str, Any] | None:
         """The values on the next row of the log; None if an integer overflows."""
         before = {number: len(known.points) for number, known in self.traces.items()}
@@ -163,7 +170,7 @@ class Program:
         known.points.append((time_stamp, row))
         place = len(known.points) - 1
         for node, period in self.nodes:
-            if known.exists(period, place) and not waits(node, self.streams):
+            if known.exists(period, place) and not self.waits(node):
                 known.value(node, place)
         for name, nodes in self.nodes_of_instances.items():
             living = known.living(name, place)
@@ -175,7 +182,7 @@ class Program:
                 known.is_ended_at_tick(name, place, instance)
             for one, period in nodes:
                 for instance in living:
-                    if known.exists(period, place, instance) and not waits(one, self.streams):
+                    if known.exists(period, place, instance) and not self.waits(one):
                         known.value(one, place, instance)
         return {
             name: known.wanted(node, place)
@@ -218,14 +225,16 @@ def is_later(node: Expression) -> bool:
 
 def waits(node: Expression, streams: dict[str, StreamText]) -> bool:
     """Whether an expression looks at later values, also in the streams that it names."""
-    for one in every_node(node):
-        if is_later(one):
-            return True
-        for name in named_streams(one):
-            stream = streams[name]
-            parts = [stream.value, *([stream.on] if stream.on else [])]
-            if any(waits(part, streams) for part in parts if part != node):
+    known: set[str] = set()
+    expressions = [node]
+    while expressions:
+        for one in every_node(expressions.pop()):
+            if is_later(one):
                 return True
+            for name in set(named_streams(one)) - known:
+                known.add(name)
+                stream = streams[name]
+                expressions += [stream.value, *([stream.on] if stream.on else [])]
     return False
 
 
