@@ -7,6 +7,7 @@ from cython cimport final
 from libc.stddef cimport size_t
 from libc.stdint cimport uint32_t, uint64_t
 from libc.stdlib cimport free, realloc
+from libc.string cimport memcpy
 
 from mtlmon.arrays.native cimport Memory
 from mtlmon.engine.native cimport (
@@ -130,19 +131,20 @@ cdef class VerdictRows(Sink):
         cdef Memory numbers = Memory(streams, sizeof(uint32_t), 0)
         cdef size_t count = <size_t> numbers.buffer.shape[0]
         cdef Memory bytes_of = Memory(records, 1, 0)
-        cdef const VerdictRecord *verdicts = <const VerdictRecord *> bytes_of.buffer.buf
+        cdef const char *verdicts = <const char *> bytes_of.buffer.buf
         cdef const char *place = <const char *> numbers.buffer.buf
+        cdef VerdictRecord record
+        cdef uint32_t stream
         cdef size_t k
         if <size_t> bytes_of.buffer.shape[0] != count * sizeof(VerdictRecord):
             raise ValueError("expected a record for each number")
         if bytes_of.buffer.shape[0] > 1 and bytes_of.buffer.strides[0] != 1:
             raise ValueError("records have gaps between them")
         for k in range(count):
-            self.put(
-                &verdicts[k], 1, FILTER_ALL,
-                (<const uint32_t *> (place + <Py_ssize_t> k * numbers.buffer.strides[0]))[0],
-                policy
-            )
+            # items of packed records need not be aligned
+            memcpy(&record, verdicts + k * sizeof(record), sizeof(record))
+            memcpy(&stream, place + <Py_ssize_t> k * numbers.buffer.strides[0], sizeof(stream))
+            self.put(&record, 1, FILTER_ALL, stream, policy)
 
     cdef object take_records(self):
         """Remove all rows and return their records, as a buffer that is not copied."""
