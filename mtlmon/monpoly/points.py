@@ -94,6 +94,7 @@ class PointReader:
     Attributes:
         point_count: the number of time-points that were read.
         lines: what reads the log.
+        keeps_text: whether `unfinished` is asked for; set it before the first block.
     """
 
     def __init__(
@@ -110,6 +111,8 @@ class PointReader:
         self._other_count = 0
         self._error: LogError | None = None
         self._has_end = False
+        # PERF: a time-point of many blocks would be copied with each of them
+        self.keeps_text = False
         # What has been loaded, from the beginning of a time-point on, and where that is.
         self._text, self._begun = b"", 0
 
@@ -175,7 +178,8 @@ class PointReader:
     def load(self, block: memoryview) -> None:
         """Take a block of the log, whose time-points `read` will add."""
         data = bytes(block)
-        self._text, self._begun = self.unfinished + data, self.position
+        if self.keeps_text:
+            self._text, self._begun = self.unfinished + data, self.position
         if self._plain is not None and self._is_plain:
             data = self._rest + data
             end = self._plain.load(data)

@@ -103,7 +103,9 @@ def late_relations(policy: MonPolyPolicy, options: RunSpec, memory: MemoryLimit)
         def read_text(self, name: str, marks: Sequence[str]) -> MonPolyEvents:
             skips = options.log.on_error == "skip"
             self.points = PointBlock(array("I", self.made.atoms))
-            return MonPolyEvents(policy, name, self.made, self.points, skips=skips, is_late=True)
+            found = MonPolyEvents(policy, name, self.made, self.points, skips=skips, is_late=True)
+            found.rows.keeps_text = options.log.given is not None
+            return found
 
     return LateMonPoly(policy.file, options, memory)
 
@@ -238,7 +240,9 @@ class MonPolyJudge(RelationJudge):
         self, made: Plan, points: PointBlock, name: str, marks: Sequence[str] | None = None
     ) -> MonPolyEvents:
         skips = self.options.log.on_error == "skip"
-        return MonPolyEvents(self.policy, name, made, points, skips=skips)
+        found = MonPolyEvents(self.policy, name, made, points, skips=skips)
+        found.rows.keeps_text = self.options.log.given is not None
+        return found
 
     def reader(self) -> Reader:
         read = super().reader()
