@@ -73,6 +73,11 @@ class BuildExtensions(build_ext):
     the build directory, each with a digest of all that went into it.
     """
 
+    def finalize_options(self) -> None:
+        super().finalize_options()
+        # One C compiler per processor. An editable install does not keep an option of setup().
+        self.parallel = self.parallel or True
+
     def build_extensions(self) -> None:
         generate_c(self.extensions)
         super().build_extensions()
@@ -202,9 +207,5 @@ setup(
     packages=[*sorted(packages), "mtlmon.cli"],
     cmdclass={"build_ext": BuildExtensions},
     ext_modules=extensions,
-    options={
-        "build": {"build_base": build_directory},
-        # One C compiler per processor.
-        "build_ext": {"parallel": True},
-    },
+    options={"build": {"build_base": build_directory}},
 )
