@@ -49,8 +49,12 @@ cdef class EventColumns:
     cdef uint64_t last_time_stamp(self, uint64_t clock) noexcept
     cdef uint64_t time_stamp_of(self, size_t index) noexcept nogil
     cdef size_t first_from(self, uint64_t time_stamp, size_t first, size_t last) noexcept nogil
-    cdef void mark_held(self, size_t first, size_t last, uint64_t *marked) noexcept nogil
+    cdef void mark_held(
+        self, size_t first, size_t last, uint64_t *marked, uint64_t atoms=*
+    ) noexcept nogil
     cdef size_t most_held(self, size_t first, size_t last) noexcept nogil
+    cdef bint count_held(self, size_t first, size_t last, size_t *counts) noexcept nogil
+    cdef uint64_t letter_of(self, size_t index) noexcept nogil
     cdef void read(
         self, size_t first, size_t count, uint64_t *time_stamps, uint64_t *letters, size_t words
     ) noexcept nogil

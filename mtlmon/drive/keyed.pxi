@@ -43,7 +43,7 @@ from mtlmon.traces.native cimport (
 cdef enum:
     # The number of events between two checks for signals.
     SIGNAL_EVENTS = 1 << 16
-    # Events are sparse for a policy if at most one of so many has an atom of it.
+    # Events are sparse for a policy if at most one of so many may make a difference to it.
     SPARSE = 8
 
 
@@ -397,12 +397,12 @@ cdef class KeyedMonitors:
         return 0
 
     cdef bint is_sparse(self, EventColumns events, size_t first, size_t count) noexcept nogil:
-        """Whether events without atoms can be passed over, and few of these events have atoms."""
+        """Whether events that make no difference can be passed over, and few of these make one."""
         cdef uint8_t verdict = self.streams.worker.program.empty_verdict
         return (
             verdict != NO_FIXED_VERDICT and not passes(self.filter, verdict)
             and self.ticking is None and self.offsets == NULL and not self.own_clocks
-            and SPARSE * events.most_held(first, first + count) < count
+            and SPARSE * self.streams.count_moving(events, first, first + count) < count
         )
 
     cdef int resume_sparsely(

@@ -41,6 +41,19 @@ cdef struct Instruction:
     uint8_t operation
 
 
+cdef enum:
+    # Programs with more atoms have no `AtomSets`.
+    MOST_SET_ATOMS = 6
+    MOST_ATOM_SETS = 20
+
+
+cdef struct AtomSets:
+    # Sets of atoms, as bits: if an event has no atom of one of them, it makes no difference. None
+    # is part of another one. There are none if every event may make a difference.
+    uint32_t count
+    uint8_t sets[MOST_ATOM_SETS]
+
+
 cdef struct OuterUntil:
     # An UNTIL below no temporal operator. Its obligations are placeholders, one for each phase.
     uint64_t lower
@@ -69,11 +82,16 @@ cdef class Program:
     # the verdict of every event without atoms, if these make no difference to any other
     # time-point, else NO_FIXED_VERDICT
     cdef uint8_t empty_verdict
+    # for events that have this verdict, too, and make no difference to any other time-point; and to
+    # one of those behind them if nothing is pending or remembered
+    cdef AtomSets moving, stirring
     cdef readonly tuple rows
     cdef NetworkPlan plan               # None if the formula needs expressions
 
     cdef size_t held_bytes(self) noexcept nogil
-    cdef uint8_t _find_empty_verdict(self) except? NO_FIXED_VERDICT
+    cdef int _find_idle_letters(self) except -1
+    cdef uint8_t _verdict_of(self, uint64_t letter, bint is_new, uint8_t *values) noexcept nogil
+    cdef void _find_sets(self, bint is_new, uint8_t *values, AtomSets *found) noexcept nogil
     cdef int _read_row(self, uint32_t number, tuple row) except -1
     cdef uint32_t _new_slot(self, bint is_placeholder, uint32_t outer) noexcept
     cdef void _new_outer_until(self, Instruction *instruction) noexcept

@@ -2,7 +2,7 @@
 """The compiled formula: flat immutable tables, which any number of monitors can share."""
 
 from cython cimport final
-from libc.stdlib cimport calloc, free
+from libc.stdlib cimport calloc, free, malloc
 
 
 cdef enum:
@@ -12,10 +12,17 @@ cdef enum:
     ATOM_BYTES = 130
 
 
-cdef object value_of(list values, uint32_t operand):
-    """The value of an operand, given those of instructions, which can be None."""
-    value = values[operand >> 1]
-    return value if value is None else value ^ (operand & 1 == 1)
+cdef enum Known:
+    # The value of an operand at an event, as far as its letter says it.
+    IS_FALSE
+    IS_TRUE
+    IS_OPEN
+
+
+cdef inline uint8_t known_value(const uint8_t *values, uint32_t operand) noexcept nogil:
+    """The value of an operand, given those of instructions."""
+    cdef uint8_t value = values[operand >> 1]
+    return value if value == IS_OPEN else value ^ (operand & 1)
 
 
 @final
@@ -59,7 +66,7 @@ cdef class Program:
             self._read_row(number, row)
         if root >> 1 >= self.instruction_count:
             raise ValueError("the root is no instruction")
-        self.empty_verdict = self._find_empty_verdict()
+        self._find_idle_letters()
         if has_network:
             self.plan = NetworkPlan(self)
 
@@ -79,39 +86,88 @@ cdef class Program:
             + self.atom_count * ATOM_BYTES
         )
 
-    cdef uint8_t _find_empty_verdict(self) except? NO_FIXED_VERDICT:
-        """What `empty_verdict` is to be.
+    cdef int _find_idle_letters(self) except -1:
+        """Find `empty_verdict`, `moving` and `stirring`."""
+        cdef uint8_t *values = <uint8_t *> malloc(self.instruction_count + <size_t> 1)
+        if values == NULL:
+            raise MemoryError("mtlmon: out of memory")
+        self.empty_verdict = self._verdict_of(0, False, values)
+        self._find_sets(False, values, &self.moving)
+        self._find_sets(True, values, &self.stirring)
+        free(values)
+        return 0
 
-        An event without atoms makes no difference to a SINCE or UNTIL whose left operand is true
-        there and whose right one is false, whatever comes before and after. If that is so
-        for all of them, and there is no PREVIOUS and NEXT, then the values of all operands at other
-        events do not depend on whether it is there; only the time does that has passed by then.
+    cdef uint8_t _verdict_of(self, uint64_t letter, bint is_new, uint8_t *values) noexcept nogil:
+        """The verdict of an event if it makes no difference to others, else NO_FIXED_VERDICT.
+
+        An event makes no difference to a SINCE or UNTIL whose left operand is true there and whose
+        right one is false, whatever comes before and after. If that is so for all of them, and
+        there is no PREVIOUS and NEXT, then the values of all operands at other events do not depend
+        on whether it is there; only the time does that has passed by then. Where nothing is pending
+        or remembered, it is enough that what comes behind does not depend on it: the right operand
+        of each SINCE, which has no witness, is false.
+
+        Args:
+            letter: of the event.
+            is_new: whether nothing is pending or remembered.
+            values: room for a value of each instruction.
         """
-        cdef list values = [False]      # at such an event, by instruction; None if it depends
         cdef const Instruction *instruction
+        cdef uint8_t left, right, value
         cdef uint32_t number
+        values[0] = IS_FALSE
         for number in range(1, self.instruction_count):
             instruction = &self.instructions[number]
-            left = value_of(values, instruction.left)
-            right = value_of(values, instruction.right)
-            value = None
+            left = known_value(values, instruction.left)
+            right = known_value(values, instruction.right)
+            value = IS_OPEN
             if instruction.operation == OP_ATOM:
-                value = False
+                value = letter != 0 and letter >> instruction.index & 1
             elif instruction.operation == OP_AND:
-                if left is False or right is False:
-                    value = False
-                elif left and right:
-                    value = True
-            elif (
-                instruction.operation in (OP_PREVIOUS, OP_NEXT)
-                or left is not True or right is not False
-            ):
+                if left == IS_FALSE or right == IS_FALSE:
+                    value = IS_FALSE
+                elif left == IS_TRUE and right == IS_TRUE:
+                    value = IS_TRUE
+            elif instruction.operation == OP_PREVIOUS or instruction.operation == OP_NEXT:
                 return NO_FIXED_VERDICT
-            values.append(value)
-        value = value_of(values, self.root)
-        if value is None:
+            elif is_new and instruction.operation == OP_SINCE and right == IS_FALSE:
+                value = IS_FALSE
+            elif (
+                is_new and instruction.operation != OP_SINCE
+                or left == IS_TRUE and right == IS_FALSE
+            ):
+                value = IS_OPEN
+            else:
+                return NO_FIXED_VERDICT
+            values[number] = value
+        value = known_value(values, self.root)
+        if value == IS_OPEN:
             return NO_FIXED_VERDICT
-        return VERDICT_TRUE if value else VERDICT_FALSE
+        return VERDICT_TRUE if value == IS_TRUE else VERDICT_FALSE
+
+    cdef void _find_sets(self, bint is_new, uint8_t *values, AtomSets *found) noexcept nogil:
+        """Find the smallest sets without which events make no difference; see `_verdict_of`."""
+        cdef uint64_t idle = 0      # a bit for each letter
+        cdef uint32_t letter, atoms, k
+        cdef uint32_t end = <uint32_t> 1 << min(self.atom_count, <uint32_t> MOST_SET_ATOMS)
+        found.count = 0
+        if self.empty_verdict == NO_FIXED_VERDICT or self.atom_count > MOST_SET_ATOMS:
+            return
+        for letter in range(end):
+            if self._verdict_of(letter, is_new, values) == self.empty_verdict:
+                idle |= <uint64_t> 1 << letter
+        # a set comes after its parts
+        for atoms in range(end):
+            for k in range(found.count):
+                if atoms & found.sets[k] == found.sets[k]:
+                    break
+            else:
+                for letter in range(end):
+                    if letter & atoms == 0 and not idle >> letter & 1:
+                        break
+                else:
+                    found.sets[found.count] = <uint8_t> atoms
+                    found.count += 1
 
     cdef int _read_row(self, uint32_t number, tuple row) except -1:
         cdef Instruction *instruction = &self.instructions[number]

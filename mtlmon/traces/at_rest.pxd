@@ -2,11 +2,13 @@
 """Declarations for the states of many streams of one program, saved between their events."""
 
 from libc.stddef cimport size_t
-from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdint cimport SIZE_MAX, UINT64_MAX, int64_t, uint32_t, uint64_t
 
 from mtlmon.arrays.native cimport EventColumns
 from mtlmon.engine.native cimport (
+    AtomSets,
     HeldBytes,
+    MOST_SET_ATOMS,
     MemoryHolder,
     Mode,
     QueueNetwork,
@@ -51,6 +53,12 @@ cdef class Streams(MemoryHolder):
     cdef uint64_t *awake
     cdef uint64_t *marked
     cdef uint32_t awake_room, marked_room, awake_known
+    # of a single stream, those that matter where nothing is pending or remembered
+    cdef uint64_t *stirring
+    cdef uint32_t stirring_room
+    cdef bint has_stirring
+    cdef size_t held[MOST_SET_ATOMS]        # how many events of the turn have each atom
+    cdef uint64_t moving_atoms              # of which each event of the turn has one that may move
     cdef size_t processed           # how many events of the turn have been
 
     cdef dict counters(self, size_t count)
@@ -71,6 +79,7 @@ cdef class Streams(MemoryHolder):
         self, uint32_t number, uint64_t time_stamp, uint64_t offset, uint64_t letter, size_t place
     ) noexcept nogil
     cdef uint64_t next_offset(self, uint32_t number, uint64_t time_stamp) noexcept nogil
+    cdef size_t count_moving(self, EventColumns events, size_t first, size_t last) noexcept nogil
     cdef int begin_sparse(
         self, EventColumns events, RowsByTrace rows, size_t first, size_t count
     ) except -1 nogil
@@ -78,6 +87,9 @@ cdef class Streams(MemoryHolder):
         self, EventColumns events, const uint32_t *numbers, RowsByTrace rows, size_t first,
         size_t count
     ) except -1 nogil
+    cdef uint64_t new_from(
+        self, uint32_t configuration, uint32_t register_count, uint64_t time_stamp
+    ) noexcept nogil
     cdef void count_passed(self) noexcept nogil
     cdef void count_empty(self, int64_t count) noexcept nogil
     cdef int know_awake(self) except -1 nogil
@@ -121,6 +133,27 @@ cdef class Streams(MemoryHolder):
     cdef int maybe_compact(self) except -1 nogil
     cdef int compact(self) except -1
     cdef int compact_workspace(self) except -1
+
+
+cdef inline size_t rarest_atoms(
+    const AtomSets *sets, const size_t *held, uint64_t *atoms
+) noexcept nogil:
+    """Choose from sets of atoms the one that the fewest events have; return at most how many.
+
+    held: how many events have each atom.
+    """
+    cdef size_t least = SIZE_MAX
+    cdef size_t count
+    cdef uint32_t k, atom
+    for k in range(sets.count):
+        count = 0
+        for atom in range(MOST_SET_ATOMS):
+            if sets.sets[k] >> atom & 1:
+                count += held[atom]
+        if count < least:
+            least = count
+            atoms[0] = sets.sets[k]
+    return least
 
 
 cdef inline size_t next_marked(const uint64_t *words, size_t place, size_t count) noexcept nogil:

@@ -118,6 +118,7 @@ cdef class Streams:
         free(self.blank)
         free(self.awake)
         free(self.marked)
+        free(self.stirring)
         if self.has_spare:
             free_state(&self.spare)
 
@@ -433,20 +434,44 @@ cdef class Streams:
 
     # ---- events that make no difference ------------------------------------------------------
 
-    # Policies pass over the events without their atoms (`Program.empty_verdict`) if nobody wants
-    # the verdicts of these. So a stream may be behind its trace: its state is that before such
-    # events, and the trace knows the offset of the next one (`RowsByTrace`).
+    # Policies pass over the events that make no difference (`Program.moving`) if nobody wants the
+    # verdicts of these. So a stream may be behind its trace: its state is that before such events,
+    # and the trace knows the offset of the next one (`RowsByTrace`).
+
+    cdef size_t count_moving(self, EventColumns events, size_t first, size_t last) noexcept nogil:
+        """At most how many events of the next turn make a difference."""
+        cdef const AtomSets *moving = &self.worker.program.moving
+        self.moving_atoms = UINT64_MAX
+        if moving.count == 0:
+            return events.most_held(first, last)
+        memset(self.held, 0, sizeof(self.held))
+        if not events.count_held(first, last, self.held):
+            return last - first
+        return rarest_atoms(moving, self.held, &self.moving_atoms)
 
     cdef int begin_sparse(
         self, EventColumns events, RowsByTrace rows, size_t first, size_t count
     ) except -1 nogil:
-        """Begin a turn of `run_sparse` with the events that have atoms or wake their streams."""
+        """Begin a turn of `run_sparse` with the events that move streams or wake them.
+
+        `count_moving` must have looked at them.
+        """
         cdef uint32_t number
+        cdef uint64_t atoms = UINT64_MAX
         cdef size_t k
         reserve(
             <void **> &self.marked, &self.marked_room, count // 64 + 1, sizeof(uint64_t)
         )
-        events.mark_held(first, first + count, self.marked)
+        events.mark_held(first, first + count, self.marked, self.moving_atoms)
+        self.has_stirring = self.count == 1 and self.worker.program.stirring.count != 0
+        if self.has_stirring:
+            reserve(
+                <void **> &self.stirring, &self.stirring_room, count // 64 + 1, sizeof(uint64_t)
+            )
+            rarest_atoms(&self.worker.program.stirring, self.held, &atoms)
+            events.mark_held(first, first + count, self.stirring, atoms)
+            for k in range((count + 63) // 64):
+                self.stirring[k] &= self.marked[k]
         self.know_awake()
         for k in range(rows.present_count):
             number = rows.traces[k]
@@ -486,12 +511,22 @@ cdef class Streams:
         cdef uint32_t awake_known = self.awake_known
         cdef uint32_t known = 0
         cdef uint32_t number = 0
+        cdef uint64_t new_from = UINT64_MAX     # when a single stream is as before its first event
         cdef size_t place
         cdef bint is_inside = False
         self.open_output()
+        if self.has_stirring and not self.resting[0].is_broken and self.resting[0].whole == NULL:
+            resting = &self.resting[0]
+            new_from = self.new_from(
+                resting.configuration, resting.register_count, resting.time_stamp
+            )
         try:
             while output.count < ENOUGH_VERDICTS:
                 place = next_marked(self.marked, self.done, count)
+                if new_from != UINT64_MAX and place < count and (
+                    events.time_stamp_of(first + place) >= new_from
+                ):
+                    place = next_marked(self.stirring, place, count)
                 self.done = place
                 if place == count:
                     break
@@ -503,7 +538,11 @@ cdef class Streams:
                     self.store(other)
                 if resting.is_broken:
                     refuse_broken()
-                events.read(first + place, 1, &time_stamp, letter, words)
+                if words == 1:
+                    time_stamp = events.time_stamp_of(first + place)
+                    letter[0] = events.letter_of(first + place)
+                else:
+                    events.read(first + place, 1, &time_stamp, letter, words)
                 reserve(
                     <void **> &self.owners, &self.owner_capacity, <size_t> output.count + 1,
                     sizeof(uint32_t)
@@ -512,6 +551,10 @@ cdef class Streams:
                     number, time_stamp, rows.offsets[place], letter[0], place
                 ):
                     due = 0 if resting.register_count else UINT64_MAX
+                    if self.has_stirring:
+                        new_from = self.new_from(
+                            resting.configuration, resting.register_count, time_stamp
+                        )
                 else:
                     if loaded == NULL:
                         self.load(resting)
@@ -524,8 +567,11 @@ cdef class Streams:
                     is_inside = False
                     self.own(known, number)
                     due = UINT64_MAX
+                    new_from = UINT64_MAX
                     if self.worker.pending_count():
                         due = min(self.worker.table.next_change(state), UINT64_MAX - 1)
+                    elif self.has_stirring and state.configuration != NO_CONFIGURATION:
+                        new_from = self.new_from(state.configuration, 0, time_stamp)
                 known = output.count
                 unmark(self.marked, place)
                 self.done = place + 1
@@ -541,6 +587,20 @@ cdef class Streams:
                 self.store(loaded)
         self.awake_known = awake_known
         return self.done == count
+
+    cdef uint64_t new_from(
+        self, uint32_t configuration, uint32_t register_count, uint64_t time_stamp
+    ) noexcept nogil:
+        """The time from which on a state is as before its first event; UINT64_MAX if never."""
+        cdef const Configuration *found
+        if register_count:
+            return UINT64_MAX
+        if configuration == NO_CONFIGURATION:
+            return 0
+        found = &self.worker.table.configurations[configuration]
+        if not found.is_transient or found.settling > UINT64_MAX - time_stamp:
+            return UINT64_MAX
+        return time_stamp + found.settling
 
     cdef void count_passed(self) noexcept nogil:
         """Count the events of the turn that were passed over before those that are done."""

@@ -216,6 +216,34 @@ def test_events_without_atoms_are_events(seed: int) -> None:
     assert was_passed
 
 
+@pytest.mark.parametrize(
+    ("formula", "most"),
+    [
+        # what is false without r makes no difference without r
+        ("p IMPLIES NOT ONCE[1,5] (q AND r)", 0),
+        ("p IMPLIES ALWAYS[0,20] NOT (q AND r)", 3),
+        # nothing waits for q but for a while behind p
+        ("p IMPLIES EVENTUALLY[0,20] q", 3),
+        ("p IMPLIES ALWAYS[5,20] NOT q", 5),
+        # q is remembered, or violates
+        ("p IMPLIES ONCE[0,20] q", 1000),
+        ("NOT q", 1000),
+    ],
+)
+def test_events_that_make_no_difference_are_passed_over(formula: str, most: int) -> None:
+    """Rationale: of 10,000 events, q is at a hundred and p at one; r never comes."""
+    policies = PolicyMonitors([KeyedMonitors(formula), KeyedMonitors("FALSE")], verdicts="false")
+    feed(
+        policies,
+        *((k, 0, "q" * (k % 100 == 0) + "p" * (k == 5010)) for k in range(10_000)),
+        skipped=0,
+    )
+    (one, _) = policies.monitors
+    assert one.counters["events"] == 10_000
+    hits = one.counters["table_hits"]
+    assert hits <= most if most < 100 else hits > 80
+
+
 @pytest.mark.parametrize("has_threads", [False, True])
 @pytest.mark.parametrize("failing", [0, 1])
 def test_an_error_ends_all_policies_at_the_same_event(
