@@ -123,11 +123,11 @@ def _period(clock: Clock | None) -> Period:
 
 
 def _definition(file: PolicyFile, name: str) -> Expression | None:
-    """The expression of an atom or let; None for an atom of the log."""
+    """The expression of an atom or let; None for an atom of the log, or a let of variables."""
     if name in file.atoms:
         return file.atoms[name].expression
     formula = file.lets.get(name)
-    if formula is None or future_operator(formula) is not None:
+    if formula is None or formula.is_first_order or future_operator(formula) is not None:
         return None
     return as_expression(formula, lambda atom: Expression(ops.ATOM, (), atom))
 

@@ -276,6 +276,14 @@ def test_errors_of_declarations(
     assert (found.line, found.column) == (line, column)
 
 
+@pytest.mark.parametrize("let", ["p(x)", "p(x) AND r", "p(x) OR (PREVIOUS l(x))", "NOT p(x)"])
+def test_lets_stand_beside_clocks(let: str) -> None:
+    """Rationale: where others have clocks, what is at ticks is looked for in all that is named."""
+    at_ticks = "policy t on every 5: count[0,5]() > 1"
+    file = parse_policies(f"let l(x) = {let}\npolicy q: s(x) AND l(x)\n{at_ticks}")
+    assert [one.is_first_order for one in file.policies] == [True, False]
+
+
 def test_arguments_stand_on_the_line_of_their_name() -> None:
     assert str(read("let a = p(x)\n(EXISTS x. p(x)) IMPLIES r")) == "(EXISTS x. p(x)) IMPLIES r"
     assert str(read("let a = p\n(a OR q) IMPLIES r")) == "p OR q IMPLIES r"
