@@ -936,9 +936,9 @@ cdef class Instances:
         cdef uint32_t number, k
         for k in range(self.width):
             if self.text_columns[k]:
+                # those that have ended are in groups with others
                 for number in range(self.count):
-                    if self.alive[number]:
-                        visit_text(&self.keys[<size_t> number * self.width + k], marks)
+                    visit_text(&self.keys[<size_t> number * self.width + k], marks)
         return 0
 
     def snapshot(self):
