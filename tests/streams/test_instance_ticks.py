@@ -133,6 +133,9 @@ def in_batches(
     program = file.program(only_due=only_due, can_leave_out=can_leave_out)
     edges = [0, *sorted(min(cut, len(log)) for cut in cuts), len(log), len(log)]
     for batch, (start, end) in enumerate(pairwise(edges)):
+        if batch == saved + 1:
+            # texts and instances have other numbers from then on
+            program.snapshot()
         if batch == saved:
             snapshot = program.snapshot()
             program = file.program(only_due=only_due, can_leave_out=can_leave_out)

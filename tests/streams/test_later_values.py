@@ -90,6 +90,9 @@ def test_rows_wait_as_the_reference_says(
     found: list[dict[str, Any] | None] = []
     edges = [0, *sorted(min(cut, len(log)) for cut in cuts), len(log)]
     for batch, (start, end) in enumerate(pairwise(edges)):
+        if batch == saved + 1:
+            # texts and instances have other numbers from then on
+            program.snapshot()
         if batch == saved:
             snapshot = program.snapshot()
             program = texts.program()

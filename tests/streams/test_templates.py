@@ -325,6 +325,9 @@ def test_ticks_see_the_instances_of_the_last_row(
     program = file.program()
     edges = [0, *sorted(min(cut, len(log)) for cut in cuts), len(log), len(log)]
     for batch, (start, end) in enumerate(pairwise(edges)):
+        if batch == saved + 1:
+            # texts and instances have other numbers from then on
+            program.snapshot()
         if batch == saved:
             snapshot = program.snapshot()
             program = file.program()
@@ -358,6 +361,9 @@ def test_templates_are_those_of_the_reference(
     found: list[dict[str, Any] | None] = []
     edges = [0, *sorted(min(cut, len(log)) for cut in cuts), len(log)]
     for batch, (start, end) in enumerate(pairwise(edges)):
+        if batch == saved + 1:
+            # texts and instances have other numbers from then on
+            program.snapshot()
         if batch == saved:
             snapshot = program.snapshot()
             program = file.program()
