@@ -319,7 +319,8 @@ def late_rows_kept(
             held = rows + min(traces, rows) * _ROWS_OF_TRACE
             more += traces * _TRACE_BYTES + held * _PLACE_BYTES
         else:
-            held = rows + WHOLE_SPACING + state // _STATE_BYTES
+            # rows that come together stay together
+            held = rows + WHOLE_SPACING + bounds.LARGEST_BATCH + state // _STATE_BYTES
             more += _CHUNK_BYTES + held * (_PLACE_BYTES + _CHUNK_BYTES // WHOLE_SPACING)
         return own + of_changes + more + (2 * held + _SPARE_ROWS) * of_row
 

@@ -63,7 +63,8 @@ __all__ = ["LatePartition", "texts_of"]
 
 # How many traces a batch looks at for rows to forget, beside those that it has rows of.
 _SWEPT_TRACES = 64
-# So many chunks of a trace there are at least within the lateness where rows look values up.
+# So many chunks of a trace there are at least within the lateness where rows look values up, if
+# each trace has a state.
 _SPANS = 4
 # The pool is made smaller when it has so many more rows than wait.
 _SPARE_ROWS = 4096
@@ -395,11 +396,12 @@ class LatePartition:
     def _in_rounds(self) -> RoundRows:
         if self._rounds is None:
             assert self._computer is not None
+            # relations are known as far back as the chunks that can be computed again
+            spans = _SPANS if self._computer.program.can_be_by_trace else 1
             self._rounds = RoundRows(
                 self._computer,
                 self._spacing,
-                # relations are known as far back as the chunks that can be computed again
-                span=self._lateness // _SPANS if self.relations else -1,
+                span=self._lateness // spans if self.relations else -1,
                 has_own_times=self._clock == "key",
             )
         return self._rounds

@@ -273,7 +273,8 @@ class RevisedRelations(ChunkedRows[_Chunk]):
             self.replay(touched)
             for relation, state in zip(self._relations, self._live, strict=True):
                 relation.resume(state)
-        self._append(new.between(late, len(new.time_stamps)), watermark)
+        in_order = new.between(late, len(new.time_stamps))
+        self._append(in_order, watermark, is_calm=not touched)
         changed, self._changed = self._changed, []
         return changed
 
@@ -287,8 +288,15 @@ class RevisedRelations(ChunkedRows[_Chunk]):
             inputs = pa.RecordBatch.from_arrays([pa.nulls(count)], [_NO_COLUMN])
         return rows._replace(inputs=inputs, held=np.zeros((count, 0), np.bool_))
 
-    def _append(self, rows: Rows, watermark: int) -> None:
-        """Take in rows at the end."""
+    def _append(self, rows: Rows, watermark: int, *, is_calm: bool) -> None:
+        """Take in rows at the end.
+
+        Args:
+            rows: the rows.
+            watermark: as for `update`.
+            is_calm: whether nothing before has changed. PERF: these rows stay together then, so
+                that relations are evaluated once, and no spans are merged.
+        """
         first = 0
         while self.watermark < watermark:
             chunk = self.chunks[-1]
@@ -298,7 +306,7 @@ class RevisedRelations(ChunkedRows[_Chunk]):
                 chunk = _Chunk(self.watermark, self._live)
                 self.chunks.append(chunk)
                 self._unmerged = 0
-            room = self._room(chunk) - chunk.count
+            room = len(rows.time_stamps) if is_calm else self._room(chunk) - chunk.count
             last, end = _cut(rows.time_stamps, first, first + room, watermark)
             part = rows.between(first, last)
             for relation in self._relations:

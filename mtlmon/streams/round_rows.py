@@ -176,7 +176,7 @@ class RoundRows:
     Args:
         computer: computes atoms; its program must have computed nothing yet.
         spacing: how many rows a chunk has at least; 0 for as many as are best.
-        span: how far behind the start of a chunk its rows may be, where each trace has a state;
+        span: how far behind the start of a chunk its rows may be, as for `native.RoundHistory`;
             -1 for any time.
         has_own_times: whether each trace has a time of its own.
     """
@@ -215,7 +215,8 @@ class RoundRows:
 
     def _new_history(self) -> native.RoundHistory:
         if self._whole is not None:
-            return native.RoundHistory([native.WholeState(self._whole)], None, self._spacing)
+            kernels = [native.WholeState(self._whole)]
+            return native.RoundHistory(kernels, None, self._spacing, self._span)
         return native.RoundHistory(self._program.natives, self._compute, self._spacing, self._span)
 
     # ---- batches ---------------------------------------------------------------------------

@@ -32,7 +32,8 @@ cdef class RoundHistory:
         their states, their places among the rows of the caller, and the moments and places of
         `Batch.mark`, or None and None.
     spacing: how many rows a chunk has at least, if they are within the span.
-    span: how far behind the start of a chunk its rows may be; -1 for any time.
+    span: how far behind the start of a chunk its rows may be; -1 for any time. With one state for
+        all traces, this is asked only of rows that are more than the chunk should have.
     """
 
     cdef tuple kept_kernels
@@ -264,6 +265,7 @@ cdef class RoundHistory:
         cdef uint32_t *in_order = NULL
         cdef size_t k
         cdef size_t kept = 0
+        cdef bint is_calm
         if count > UINT32_MAX:
             raise LimitError("a batch has more than 2^32 - 1 rows")
         with nogil:
@@ -290,10 +292,11 @@ cdef class RoundHistory:
                     if sign[k] <= 0:
                         self.find(traces[k], times[k], names[k], sign[k] < 0)
             # rows in order come to states that know of those that are late
-            if self.dirty_count:
+            is_calm = self.dirty_count == 0
+            if not is_calm:
                 self.replay()
             if kept and self.whole is not None:
-                self.append_wholly(in_order, kept, traces, times, names, own)
+                self.append_wholly(in_order, kept, traces, times, names, own, is_calm)
             elif kept:
                 self.append(in_order, kept, traces, times, names, own)
         finally:
@@ -644,37 +647,45 @@ cdef class RoundHistory:
 
     cdef int append_wholly(
         self, const uint32_t *in_order, size_t count, const uint32_t *traces, const int64_t *times,
-        const uint64_t *names, const uint64_t *own
+        const uint64_t *names, const uint64_t *own, bint is_calm
     ) except -1:
-        """Compute rows in order, those of a chunk by a call; those of a trace come together."""
+        """Compute rows in order, those of a chunk by a call; those of a trace come together.
+
+        PERF: while nothing is computed again, rows that come together stay together. With 4,096
+        rows in each chunk, states took a third of the time of rows that wait without late rows.
+
+        is_calm: whether nothing was computed again with these rows.
+        """
         cdef RowChunk *chunk
         cdef RowTrace *trace
         cdef uint64_t *row
         cdef uint32_t number
-        cdef size_t room, at, k
+        cdef size_t room, last, k
         cdef size_t first = 0
         while first < count:
             number = traces[in_order[first]]
             trace = &self.traces[number]
             chunk = self.chunk_with_room(number, times[in_order[first]])
-            room = min(count - first, <size_t> chunk.most - chunk.count - chunk.more)
-            self.make_buffers(room)
-            self.make_row_room(chunk, chunk.count + room)
-            at = 0
-            while at < room and traces[in_order[first + at]] == number:
-                k = in_order[first + at]
+            room = <size_t> chunk.most - chunk.count - chunk.more
+            last = first
+            while last < count and traces[in_order[last]] == number and (
+                last - first < room or is_calm and not self.is_beyond(chunk, times[in_order[last]])
+            ):
+                last += 1
+            self.make_buffers(last - first)
+            self.make_row_room(chunk, chunk.count + (last - first))
+            for k in range(first, last):
                 row = self.row_at(chunk, chunk.count)
-                row[0] = <uint64_t> times[k]
-                row[1] = names[k]
-                row[2] = own[k]
+                row[0] = <uint64_t> times[in_order[k]]
+                row[1] = names[in_order[k]]
+                row[2] = own[in_order[k]]
                 chunk.count += 1
-                self.buffers.places[at] = own[k]
-                at += 1
-            self.row_count += at
-            trace.last = times[in_order[first + at - 1]]
-            self.whole.compute(2 * number, number, chunk, self.buffers.places, at, 0)
+                self.buffers.places[k - first] = own[in_order[k]]
+            self.row_count += last - first
+            trace.last = times[in_order[last - 1]]
+            self.whole.compute(2 * number, number, chunk, self.buffers.places, last - first, 0)
             trace.last = max(trace.last, chunk.passed)
-            first += at
+            first = last
         return 0
 
     cdef RowChunk *chunk_with_room(self, uint32_t number, int64_t start) except NULL:
