@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
-
 from mtlmon.analysis.reach import decision_delay
 from mtlmon.checking.batch_points import points_of
 from mtlmon.checking.check_snapshots import CheckNumbers, opened, sealed
@@ -32,9 +30,10 @@ from mtlmon.errors import MtlmonError
 from mtlmon.policy.limits import PolicyCounts, tallies_of
 from mtlmon.support.snapshot_parts import damaged, sized, take_sized
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Sequence
-    from typing import SupportsIndex
+    from typing import Literal, SupportsIndex
 
     from mtlmon.checking.clocks import EndTime
     from mtlmon.checking.row_offsets import RowOffsets
@@ -177,11 +176,11 @@ class LogCheck:
             own_clocks = waits[len(self._monitors)]
             self._monitors.append(KeyedMonitors(program, mode, bdd=bdd, own_clocks=own_clocks))
             if self.memory.limit is not None:
+                # With many policies, the limit may already be exceeded here.
                 self._monitors[-1].set_limit(self.memory, len(monitored))
-            # With many policies, the limit may already be exceeded here.
-            held += self._monitors[-1].held_bytes
-            self.memory.note("expressions", held)
-            self.memory.check()
+                held += self._monitors[-1].held_bytes
+                self.memory.note("expressions", held)
+                self.memory.check()
         self.memory.note("expressions", 0)
         names = atoms_read((one.atoms for one in self._monitors), self.policies)
         reading = zip(self._partition_of, self._clocks, names, strict=True)

@@ -83,8 +83,8 @@ _HEAD = re.compile(
     """,
     re.VERBOSE,
 )
-# The groups of the keywords of declarations of one line, with those of what is behind them.
-_LINE_GROUPS = {"line": "value", "column": "types", "assume": "limit"}
+# What is behind the keywords of declarations of one line: its group, and that of the keyword.
+_LINE_GROUPS = {"value": "line", "types": "column", "limit": "assume"}
 # What may stand behind a declaration of one line, beside comments between /* and */.
 _REST_OF_LINE = late_pattern(r"[ \t]*(?:#[^\n]*)?(?:\r?\n|\Z)")
 _COMMENT = late_pattern(r"[ \t]*/\*")
@@ -152,8 +152,8 @@ def read_declarations(text: str, source: str) -> tuple[list[Declaration], list[F
         mark = _MARK.search(text, position)
         if mark is None:
             break
-        position = _behind(text, mark, declarations[-1].kind)
         is_line_start = mark.group() == "\n"
+        position = mark.end() if is_line_start else _behind(text, mark, declarations[-1].kind)
     declarations[-1].end = len(text)
     if len(declarations) > 1:
         declarations = [
@@ -165,13 +165,16 @@ def read_declarations(text: str, source: str) -> tuple[list[Declaration], list[F
 
 
 def _is_declaration(head: re.Match[str]) -> bool:
-    # `unit` before an operator at the end of a line is an atom or a column
-    if head["arguments"] is not None:
+    last = head.lastgroup
+    if last == "sign":
+        return True
+    if last == "arguments":
         return head["keyword"] in {ATOM, LET}
-    if head["clause"] is not None:
+    if last == "clause":
         return head["keyword"] in {POLICY, FIND, TRIGGER}
-    if any(head[group] for group in _LINE_GROUPS) and _end_of_line(head.string, head.end()) is None:
+    if _end_of_line(head.string, head.end()) is None:
         return False
+    # `unit` before an operator at the end of a line is an atom or a column
     word = head["value"]
     return word is None or not (word in BY_SPELLING or word.lower() in KEYWORDS)
 
@@ -190,11 +193,12 @@ def _end_of_line(text: str, position: int) -> int | None:
 def _declaration(
     text: str, source: str, head: re.Match[str], errors: list[FormulaError]
 ) -> Declaration:
-    if line := next((group for group in _LINE_GROUPS if head[group]), None):
-        kind, group = " ".join(head[line].split()), _LINE_GROUPS[line]
+    last = head.lastgroup
+    assert last is not None
+    if line := _LINE_GROUPS.get(last):
         end = _end_of_line(text, head.end())
         assert end is not None
-        return Declaration(kind, head[group], head.start(group), end)
+        return Declaration(" ".join(head[line].split()), head[last], head.start(last), end)
     keyword, place = head["keyword"], head.start("name")
 
     def report(message: str, offset: int, hint: str) -> None:
@@ -278,7 +282,7 @@ def _end_of_header(text: str, position: int, sign: str) -> int | None:
 
 
 def _behind(text: str, mark: re.Match[str], kind: str) -> int:
-    """The position after a line break, comment or quote."""
+    """The position after a comment or quote."""
     found, start = mark.group(), mark.start()
     if found == "/*":
         end = comment_end(text, mark.end(), len(text))

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from mtlmon.policy.reading import FileReader
     from mtlmon.syntax.formula import Formula
 
+_NO_CLAUSES = PolicyClauses()
 _MARK = late_pattern(r'/\*|\#[^\n]*|"|`|[][()]|(?<![\w$.])message(?![\w$.])')
 
 
@@ -50,8 +51,9 @@ class PolicyReader:
                 raise reader.error(reader.first_place(declaration), message, hint)
             message = f"there is a policy {name} already"
             raise reader.error(declaration.place, message, "give it another name")
-        clauses = PolicyClauses()
+        clauses = _NO_CLAUSES
         if declaration.header[0] != declaration.header[1]:
+            clauses = PolicyClauses()
             header = reader.clauses(*declaration.header)
             if declaration.kind == FIND:
                 clauses.text = header.text() or ""

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from mtlmon.policy.predicates.expression import Constant, Expression
     from mtlmon.policy.predicates.resolving import Scope
     from mtlmon.syntax.formula import Formula, Span
+    from mtlmon.syntax.interval import Interval
 
 _SOURCE = "<policies>"
 # The declarations whose names share one space.
@@ -173,6 +174,7 @@ class FileReader(DeclaredText):
         file: what has been read.
         named: the first declaration of each name, also if it is invalid.
         written: the formulas of lets as written.
+        intervals: the intervals in formulas by how they are written.
     """
 
     def __init__(
@@ -193,6 +195,7 @@ class FileReader(DeclaredText):
         self.file.declarations = self.declarations
         self.named: dict[str, Declaration] = {}
         self.written: dict[str, Formula] = {}
+        self.intervals: dict[str, Interval] = {}
         self.settings = SettingsReader(self)
         self.lets = Lets(self)
         self.policies = PolicyReader(self)
@@ -391,7 +394,7 @@ class FileReader(DeclaredText):
 
             relations = {name: shape_of(self.file.intervals, name) for name in relations}
         return Scope(
-            self.names_of(STREAM),
+            self.streams,
             self.names_of(ATOM),
             [name for name in self.names_of(LET) if name not in future],
             future,
@@ -469,27 +472,20 @@ class FileReader(DeclaredText):
         A text without comparisons may have none, and few policy files have streams, whose names
         stand for conditions, so it is parsed without conditions first.
         """
-        place = self.text, self.source, declaration.start, declaration.end
-        constants = self.file.constants
-
-        def parsed(conditions: Conditions | None = None) -> Formula:
-            cursor = Cursor(*place, conditions, constants=constants)
-            return parse_at(cursor, self.file.unit, self.missing_parentheses)
-
-        streams = self.names_of(STREAM)
+        start, end = declaration.start, declaration.end
         # PERF: making the error of a comparison, with its hint, took 0.1 s for 1,000 policies, and
         # that of arguments as much; after a formula with arguments, others have them, too
         relations = self.relations or self.file.relations
-        if not (streams or relations or _COMPARED.match(self.text, *place[2:])):
+        if not (self.streams or relations or _COMPARED.match(self.text, start, end)):
             try:
-                return parsed()
+                return self.parsed(start, end)
             except FormulaError:
                 # without conditions, its tokens and its error are the same below
                 pass
         if self.is_first_order(declaration):
             return self.first_order.read_formula(declaration)
         try:
-            formula = parsed(self.conditions)
+            formula = self.parsed(start, end, self.conditions)
         except FormulaError as error:
             if _INTERVAL_BEFORE.search(self.text, 0, self.offset_of(error)):
                 hint = "a parenthesis and a digit behind an operator open an interval: write x > 1"
@@ -500,21 +496,30 @@ class FileReader(DeclaredText):
             self.first_order.check(formula)
         return formula
 
+    def parsed(self, start: int, end: int, conditions: Conditions | None = None) -> Formula:
+        """Parse a part of the text as a formula."""
+        constants = self.file.constants
+        cursor = Cursor(self.text, self.source, start, end, conditions, constants=constants)
+        return parse_at(cursor, self.file.unit, self.missing_parentheses, self.intervals)
+
+    @cached_property
+    def streams(self) -> list[str]:
+        """The names of the streams that the file declares."""
+        return self.names_of(STREAM)
+
     @cached_property
     def conditions(self) -> Conditions:
         """Reads the conditions inside formulas; constants and streams have been read."""
         from mtlmon.policy.conditions import Conditions
 
-        streams = self.names_of(STREAM)
         place = self.source, self.file.unit
-        return Conditions(*place, streams, self.file.constants, self.add_condition)
+        return Conditions(*place, self.streams, self.file.constants, self.add_condition)
 
     def define_streams(self, formula: Formula) -> None:
         """Define the atoms that are the values of streams."""
-        streams = self.names_of(STREAM)
         for node in postorder(formula):
             name = node.name
-            if name is not None and name in streams and name not in self.file.atoms:
+            if name is not None and name in self.streams and name not in self.file.atoms:
                 self.define(name, stream_value(name, node.span), None)
 
     def is_first_order(self, declaration: Declaration) -> bool:

@@ -54,8 +54,9 @@ def refuse_conditions(names: Iterable[str]) -> None:
     Raises:
         FormulaError: some are conditions.
     """
-    if conditions := conditions_in(names):
-        raise FormulaError(
-            f"the formula has the condition {conditions[0]}: conditions on values are for "
-            "mtlmon.check, mtlmon.spark and mtlmon.testing, as a monitor is told what holds"
-        )
+    for name in names:
+        if isinstance(name, ConditionName):
+            raise FormulaError(
+                f"the formula has the condition {name}: conditions on values are for "
+                "mtlmon.check, mtlmon.spark and mtlmon.testing, as a monitor is told what holds"
+            )

@@ -135,13 +135,14 @@ def tokenize(
 
 def is_plain_atom(name: str) -> bool:
     """Whether the name of an atom can be written without quotes."""
+    if name in BY_SPELLING:
+        return False
+    if name.isascii() and name.isidentifier():
+        return True
     import re
 
-    return (
-        re.fullmatch(_ATOM, name) is not None
-        and (name[0].isalpha() or name[0] in _NAME_MARKS)
-        and name not in BY_SPELLING
-    )
+    is_word = re.fullmatch(_ATOM, name) is not None
+    return is_word and (name[0].isalpha() or name[0] in _NAME_MARKS)
 
 
 def quoted(text: str, start: int, end: int) -> Token:

@@ -194,6 +194,7 @@ class OperatorParser:
         missing_parentheses: list[Span] | None,
         make: type[Formula],
         read_interval: Callable[[Cursor, str | None], Interval],
+        intervals: dict[str, Interval],
     ) -> None: ...
     @property
     def cursor(self) -> Cursor: ...

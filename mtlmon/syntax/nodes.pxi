@@ -303,10 +303,18 @@ def form_of(FormulaNode formula not None):
     cdef list form = []
     cdef FormulaNode node
     for node in postorder(formula):
-        numbers[PyLong_FromVoidPtr(<void *> node)] = len(form)
-        name = None if node.name is None else names.setdefault(node.name, len(names))
-        operands = tuple([numbers[PyLong_FromVoidPtr(<void *> one)] for one in node.operands])
-        form.append((node.operator, node.interval, name, node.value, operands))
+        numbers[PyLong_FromVoidPtr(<void *> node)] = len(numbers)
+        form.append(node.operator)
+        if type(node.interval) is Interval:
+            # PERF: numbers are compared and hashed faster than intervals
+            form.append((<Interval> node.interval).lower)
+            form.append((<Interval> node.interval).upper)
+        else:
+            form.append(node.interval)
+        form.append(None if node.name is None else names.setdefault(node.name, len(names)))
+        form.append(node.value)
+        for operand in node.operands:
+            form.append(numbers[PyLong_FromVoidPtr(<void *> operand)])
     return tuple(form), list(names)
 
 

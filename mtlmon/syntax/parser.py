@@ -33,6 +33,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mtlmon.errors import FormulaError
     from mtlmon.syntax.formula import Span
+    from mtlmon.syntax.interval import Interval
     from mtlmon.syntax.operators import Operator
 
 
@@ -56,7 +57,10 @@ def parse(text: str, *, unit: str | None = None, source: str = "<formula>") -> F
 
 
 def parse_at(
-    cursor: Cursor, unit: str | None, missing_parentheses: set[Span] | None = None
+    cursor: Cursor,
+    unit: str | None,
+    missing_parentheses: set[Span] | None = None,
+    intervals: dict[str, Interval] | None = None,
 ) -> Formula:
     """Parse the tokens of a cursor as a formula; spans and errors refer to its text.
 
@@ -66,12 +70,15 @@ def parse_at(
         missing_parentheses: None to refuse formulas with two readings; else operands of temporal
             operators are read as by version 0.2, and the places of those that need parentheses are
             added.
+        intervals: the intervals of the text that have been read with this unit, by how they are
+            written; others are added. None if this is all that is read.
 
     Raises:
         FormulaError: the tokens are not a formula, as for `parse`.
     """
     found: list[Span] | None = None if missing_parentheses is None else []
-    parser = _Parser(cursor, unit, found, Formula, read_interval)
+    known = {} if intervals is None else intervals
+    parser = _Parser(cursor, unit, found, Formula, read_interval, known)
     formula = parser.formula()
     if missing_parentheses is not None:
         missing_parentheses.update(found or ())

@@ -57,6 +57,7 @@ cdef class OperatorParser:
         missing_parentheses: likewise, as a list.
         make: makes a formula: the class.
         read_interval: reads the interval at a cursor, with the unit.
+        intervals: the intervals that have been read with this unit, by how they are written.
     """
     cdef readonly TokenCursor cursor
     cdef object unit
@@ -67,9 +68,11 @@ cdef class OperatorParser:
     cdef readonly list starts
     cdef object make
     cdef object read_interval
+    cdef dict intervals
 
     def __init__(
-        self, TokenCursor cursor not None, unit, list missing_parentheses, make, read_interval
+        self, TokenCursor cursor not None, unit, list missing_parentheses, make, read_interval,
+        dict intervals not None
     ):
         self.cursor = cursor
         self.unit = unit
@@ -79,6 +82,7 @@ cdef class OperatorParser:
         self.starts = []
         self.make = make
         self.read_interval = read_interval
+        self.intervals = intervals
 
     def formula(self):
         """Read all tokens, and return the formula."""
@@ -175,8 +179,24 @@ cdef void read_operator_at_cursor(OperatorParser self, operator) except *:
         kind = (<Token> cursor.tokens[cursor.index]).kind
         # no atom starts with a digit
         if kind == "[" or (kind == "(" and token_ahead(cursor, 1).kind == NUMBER):
-            interval = self.read_interval(cursor, self.unit)
+            interval = interval_at(self, cursor)
     wait(self, index, operator, interval)
+
+
+cdef object interval_at(OperatorParser self, TokenCursor cursor):
+    """The interval at the cursor, which moves behind it; what is written alike is read once."""
+    cdef Py_ssize_t place = cursor.index, last = len(cursor.tokens) - 1
+    cdef Token opening = <Token> cursor.tokens[place], token = opening
+    while place < last and token.kind != "]" and token.kind != ")":
+        place += 1
+        token = <Token> cursor.tokens[place]
+    written = cursor.text[opening.start:token.end]
+    interval = self.intervals.get(written)
+    if interval is None:
+        interval = self.intervals[written] = self.read_interval(cursor, self.unit)
+    else:
+        cursor.index = place + 1
+    return interval
 
 
 cdef void require_one_reading(OperatorParser self, incoming) except *:

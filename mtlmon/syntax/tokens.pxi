@@ -194,8 +194,13 @@ cdef bint opens_interval(str text, Py_ssize_t position, Py_ssize_t end):
     return position < end and c"0" <= text[position] <= c"9"
 
 
-cdef bint is_in_word(Py_UCS4 character):
-    return character.isalnum() or character in "_$.'"
+cdef inline bint is_in_word(Py_UCS4 character):
+    if character < 128:
+        return (
+            c"a" <= character <= c"z" or c"A" <= character <= c"Z" or c"0" <= character <= c"9"
+            or character in "_$.'"
+        )
+    return character.isalnum()
 
 
 cdef Piece piece_at(str text, Py_ssize_t position, Py_ssize_t end, Py_ssize_t *behind):
