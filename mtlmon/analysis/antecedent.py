@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
-
 from mtlmon.errors import MtlmonError
+from mtlmon.support.lean_typing import NamedTuple
 from mtlmon.syntax.operators import ALWAYS, FORALL, HISTORICALLY, IMPLIES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Literal
+
     from mtlmon.syntax.formula import Formula
 
-__all__ = ["Antecedent", "antecedent_of", "is_vacuity_wanted", "vacuous_text"]
+    Vacuous = Literal["ignore", "warn", "error"]
+    """What to do about a policy that was never triggered."""
 
-Vacuous = Literal["ignore", "warn", "error"]
-"""What to do about a policy that was never triggered."""
+__all__ = ["Antecedent", "antecedent_of", "is_vacuity_wanted", "vacuous_text"]
 
 _AROUND = (ALWAYS, HISTORICALLY, FORALL)
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
-
 from mtlmon.errors import SnapshotError
 from mtlmon.support import snapshot_parts
+from mtlmon.support.lean_typing import NamedTuple
 from mtlmon.support.snapshot_parts import damaged, digest, sized, take_sized
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, cast
-
 from mtlmon.engine.native import clock_at_end
 from mtlmon.errors import MtlmonError
 from mtlmon.policy.definitions import Clock
+from mtlmon.support.lean_typing import cast
 from mtlmon.support.refusals import refused
 from mtlmon.syntax.durations import Duration
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from typing import Literal
 
     from mtlmon.policy import Policy
     from mtlmon.policy.predicates.time_points import When

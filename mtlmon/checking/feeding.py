@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
 
 from mtlmon.support.processors import processor_count
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Generator
     from concurrent.futures import ThreadPoolExecutor

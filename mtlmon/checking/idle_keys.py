@@ -10,8 +10,7 @@ itself. The remaining keys get new numbers, so that states, keys and open equiva
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, Protocol
-
 from mtlmon.drive.native import PolicyLines
+from mtlmon.support.lean_typing import Protocol
 from mtlmon.text.byte_writer import ByteWriter
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
+    from typing import Literal
 
     from mtlmon.checking.late_origins import LateOrigins
     from mtlmon.checking.partitions import TraceKeys

@@ -8,8 +8,9 @@ events, the row is the position, and nothing is computed.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from mtlmon.support.lean_typing import NamedTuple
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 

@@ -5,8 +5,9 @@ Rows are named to people and programs by file and line, or by number where files
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from mtlmon.support.lean_typing import NamedTuple
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 

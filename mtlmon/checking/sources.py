@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
 from mtlmon.checking.row_files import RowPlace
+from mtlmon.support.lean_typing import Generic, NamedTuple, Protocol, TypeVar
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping, Sequence
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import stat
 from functools import cached_property
-from typing import TYPE_CHECKING, cast
 
 from mtlmon.arrays.native import EventColumns, letters_as_bitmaps
 from mtlmon.checking.row_files import RowFile
@@ -20,9 +19,11 @@ from mtlmon.checking.sources import (
 from mtlmon.drive.native import TextEvents
 from mtlmon.engine.native import MemoryLimit
 from mtlmon.errors import EventError
+from mtlmon.support.lean_typing import cast
 from mtlmon.support.snapshot_parts import joined_parts, split_parts
 from mtlmon.text.head import HEAD_BYTES, LogHead
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
     from typing import Any, Protocol

@@ -9,12 +9,11 @@ there is a terminal.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from mtlmon.analysis.antecedent import antecedent_of
 from mtlmon.policy import Policy
 from mtlmon.policy.limits import Triggered
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from mtlmon.support.lean_typing import NamedTuple
 from mtlmon.syntax.report import visible
 
 TYPE_CHECKING = False

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from mtlmon.analysis.antecedent import vacuous_text
 from mtlmon.checking.text_logs import TextLog
 from mtlmon.errors import VacuousError, VacuousWarning
@@ -12,6 +10,7 @@ from mtlmon.run.report import plural
 from mtlmon.support.stack_levels import levels_inside
 from mtlmon.syntax.report import visible
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Protocol
 

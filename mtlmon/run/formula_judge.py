@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import islice, repeat
-from typing import TYPE_CHECKING, cast
 
 from mtlmon.checking.partitions import TraceKeys
 from mtlmon.run.endings import note_untriggered, note_waiting
@@ -12,7 +11,9 @@ from mtlmon.run.judges import SMALLEST_STEP_EVENTS, Judge, NoWriter, Told
 from mtlmon.run.report import key_rows, plural, policy_remarks, verdict_counts
 from mtlmon.run.snapshot_parts import POLICIES, damaged, joined_parts, require_same, split_parts
 from mtlmon.run.table_output import continue_table
+from mtlmon.support.lean_typing import cast
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 

@@ -9,8 +9,10 @@ back until it has come as far. So lines come event by event, whatever the batche
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from mtlmon.support.lean_typing import NamedTuple, Protocol
+
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import Any

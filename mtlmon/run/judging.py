@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 from mtlmon.checking.text_logs import TextBatch, TextLog
 from mtlmon.run.endings import note_skipped, report_untriggered
@@ -22,6 +21,7 @@ from mtlmon.run.snapshot_parts import ASSUMING, JUDGES, damaged, joined_parts, s
 from mtlmon.syntax.report import visible
 from mtlmon.text.byte_writer import ByteWriter
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterator, Mapping, Sequence

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import os
 import stat
-from typing import Literal, NamedTuple
 
 from mtlmon.errors import SnapshotError
 from mtlmon.run.failure import RunError, WriteFailure, reason
 from mtlmon.run.files import OpenFile, is_same_file
 from mtlmon.support.inputs import STANDARD_STREAM
+from mtlmon.support.lean_typing import NamedTuple
 from mtlmon.text.native import LineOrder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from typing import Literal
 
     import numpy as np
     from numpy.typing import NDArray

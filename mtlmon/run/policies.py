@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from functools import partial
-from typing import TYPE_CHECKING, Literal
 
 from mtlmon.checking.clocks import clock_of
 from mtlmon.checking.outputs import JsonLinesOutput, TextOutput
@@ -27,8 +26,10 @@ from mtlmon.run.table_output import answer_output
 from mtlmon.run.time_stamps import iso_times, time_texts
 from mtlmon.support.inputs import STANDARD_STREAM
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import Literal
 
     from mtlmon.checking.assumptions import AssumptionWatch
     from mtlmon.checking.history_check import HistoryCheck

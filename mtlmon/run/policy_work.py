@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Generic, TypeVar
 
 from mtlmon.checking.sources import NothingYet
 from mtlmon.checking.text_logs import TextLog
 from mtlmon.run.failure import RunError
 from mtlmon.run.report import plural
+from mtlmon.support.lean_typing import Generic, TypeVar
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from mtlmon.errors import SnapshotError
 from mtlmon.support import snapshot_parts as support
 from mtlmon.support.snapshot_parts import damaged
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, TypeVar
 
 from mtlmon.run.failure import RunError
 from mtlmon.run.host import is_terminal
+from mtlmon.support.lean_typing import TypeVar
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mtlmon.run.spec import Output, RunSpec
     from mtlmon.tables.outputs import RowOutput, RowTable

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from mtlmon.syntax.bounds import UNITS
 from mtlmon.text.byte_writer import ByteWriter
 from mtlmon.text.native import IsoWriter
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING
 
 from mtlmon.errors import SnapshotError
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import io
 import os
-from typing import TYPE_CHECKING
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 

@@ -93,7 +93,8 @@ def test_what_is_wrong_is_left_to_the_parser(name: str) -> None:
 
 PATH_OF_TEXT = ["argparse", "re", "enum", "collections", "functools", "contextlib", "gettext"]
 PATH_OF_TEXT += ["operator", "types", "typing", "bisect", "dataclasses", "shutil", "numpy"]
-PATH_OF_SEVERAL = ["argparse", "json", "decimal", "copy", "numpy", "mtlmon.policy.needs"]
+PATH_OF_SEVERAL = ["argparse", "json", "decimal", "copy", "numpy", "typing"]
+PATH_OF_SEVERAL += ["mtlmon.policy.needs"]
 SEVERAL = "policy a: p IMPLIES ONCE[0,5] q\npolicy b: NOT (p AND q)\n"
 
 
