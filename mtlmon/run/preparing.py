@@ -175,9 +175,12 @@ def may_need_unit(file: PolicyFile) -> bool:
     """
     import re
 
+    from mtlmon.syntax.bounds import UNIT_WORDS, UNITS
+
     if file.parts or file.constants or file.assumptions or file.intervals:
         return True
-    unit = r"[0-9](?=[\s#/a-z])(?:\s++|\#[^\n]*)*+(?:/\*|[a-z]{1,3}\b)"
+    units = "|".join([*UNITS, *UNIT_WORDS])
+    unit = rf"[0-9](?=[\s#/a-z])(?:\s++|\#[^\n]*)*+(?:/\*|(?:{units})\b)"
     return re.search(unit, file.text) is not None
 
 
