@@ -487,11 +487,11 @@ class _Finder:
             for operand, kind in zip(operands, own.arguments, strict=True):
                 self.slots.add(operand, _OF_SIGNATURE[kind.name])
             return self.slots.new(_OF_SIGNATURE[own.kind.name])
-        if operator in ops.CONVERSIONS.values():
+        if operator in ops.CONVERTING:
             for operand, wanted in zip(operands, operator.signature[:-1], strict=True):
                 self.slots.add(operand, _OF_SIGNATURE[wanted])
             return self.slots.new(_OF_SIGNATURE[operator.signature[-1]])
-        if operator in ops.FUNCTIONS.values():
+        if operator in ops.CALLS:
             self.slots.add(operands[0], _OF_SIGNATURE[operator.signature[0]])
             return self.slots.new(_OF_SIGNATURE[operator.signature[-1]])
         if operator in {ops.AND, ops.OR, ops.NOT}:
@@ -500,7 +500,7 @@ class _Finder:
             return self.look_up(node)
         if operator is ops.WILDCARD:
             return self.slots.new()
-        if operator in {*ops.LIFE_TIMES.values(), *ops.RECORD_TIMES.values()}:
+        if operator in ops.TIMES:
             return self.slots.new(NUMBER)
         return self.slots.new(_BOOLEAN)
 

@@ -84,9 +84,10 @@ class Conditions:
             return behind is not None and self._goes_on(text, behind, end)
         if first == "-":
             return not text.startswith("->", position)
-        for pattern in (_NUMBER, QUOTED, _BACKQUOTED):
-            if found := pattern.match(text, position, end):
-                return self._goes_on(text, found.end(), end)
+        if not first.isalpha():
+            for pattern in (_NUMBER, QUOTED, _BACKQUOTED):
+                if found := pattern.match(text, position, end):
+                    return self._goes_on(text, found.end(), end)
         word = WORD.match(text, position, end)
         return word is not None and self._begins_with(word.group(), text, word.end(), end)
 
@@ -155,9 +156,10 @@ class Conditions:
     def _goes_on(self, text: str, behind: int, end: int) -> bool:
         """Whether the value that ends at `behind` is compared or calculated with."""
         following = skip_blanks(text, behind, end)
-        return any(
-            pattern.match(text, following, end) is not None for pattern in (_SIGN, _TEST, _OFFSET)
-        )
+        for pattern in (_SIGN, _TEST, _OFFSET):
+            if pattern.match(text, following, end) is not None:
+                return True
+        return False
 
     def _behind(self, text: str, opening: int, end: int) -> int | None:
         """The position behind the parenthesis or bracket that closes the one at `opening`."""

@@ -138,11 +138,11 @@ class _Checker(Requirements):
             return self.remembering(node)
         if operator in ops.LOOK_UPS:
             return self.look_up(node)
-        if operator in ops.FUNCTIONS.values():
+        if operator in ops.CALLS:
             return self.call(node)
-        if operator in {*ops.LIFE_TIMES.values(), *ops.RECORD_TIMES.values()}:
+        if operator in ops.TIMES:
             return kinds.INTEGER
-        if operator in ops.CONVERSIONS.values():
+        if operator in ops.CONVERTING:
             return self.conversion(node)
         if operator is ops.OWN_FUNCTION:
             own = node.own_function

@@ -69,6 +69,8 @@ _BACKSLASH = re.compile(r'(\\["\\nrt]|\\u[0-9a-fA-F]{4}|\\U[0-9a-fA-F]{8})|\\')
 _BACKQUOTED_PART = re.compile(r"[^`\x00-\x1f\x7f\ud800-\udfff]+|``")
 _LENGTH = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 _UNITS = {*UNITS, *UNIT_WORDS}
+# by how they are written
+_KEYWORDS = {**{word: word for word in KEYWORDS}, **{word.upper(): word for word in KEYWORDS}}
 _ESCAPED = {'"': '"', "\\": "\\", "n": "\n", "r": "\r", "t": "\t"}
 
 _NOT_OURS = {
@@ -164,7 +166,7 @@ def is_temporal_word(word: str) -> bool:
 def is_plain_column(name: str) -> bool:
     """Whether the name of a column can be written without backquotes."""
     # `if` before an operand would begin a conditional expression
-    is_word = _keyword(name) or name.lower() == "if" or is_temporal_word(name)
+    is_word = name in _KEYWORDS or name.lower() == "if" or is_temporal_word(name)
     return _PLAIN.fullmatch(name) is not None and not is_word
 
 
@@ -177,44 +179,39 @@ def end_of_quoted(text: str, start: int, end: int) -> int:
     return start + 1 if token.kind == INVALID else token.end
 
 
-def _keyword(word: str) -> str | None:
-    small = word.lower()
-    return small if small in KEYWORDS and word in (small, small.upper()) else None
-
-
 def _token(text: str, match: re.Match[str], end: int) -> Token:
-    start, value = match.start(), match.group()
-    if match.lastgroup == "text":
-        return _text(text, start, end)
-    if match.lastgroup == "column":
-        return _backquoted(text, start, end)
-    if match.lastgroup == "number":
+    start, behind, value, found = match.start(), match.end(), match.group(), match.lastgroup
+    if found == "symbol":
+        return Token(value, start, behind, value)
+    if found == "number":
         return _number(text, match, end)
-    if match.lastgroup == "symbol":
-        return Token(value, start, match.end(), value)
-    if match.lastgroup == "offset":
-        return Token(OFFSET, start, match.end(), value[1:])
-    if match.lastgroup == "field":
+    if found == "text":
+        return _text(text, start, end)
+    if found == "column":
+        return _backquoted(text, start, end)
+    if found == "offset":
+        return Token(OFFSET, start, behind, value[1:])
+    if found == "field":
         return _dotted(text, start, match, end, FIELD)
-    if keyword := _keyword(value):
-        if keyword == "or" and (colon := _COLON.match(text, match.end(), end)):
+    if keyword := _KEYWORDS.get(value):
+        if keyword == "or" and (colon := _COLON.match(text, behind, end)):
             return Token(DEFAULT, start, colon.end(), value)
-        return Token(keyword, start, match.end(), value)
-    if text[match.end() : match.end() + 1] in _ENDS:
-        kind = FUNCTION if _CALL.match(text, match.end(), end) else COLUMN
-        return Token(kind, start, match.end(), value)
-    if _OFFSET_BEHIND.match(text, match.end(), end):
-        return Token(COLUMN, start, match.end(), value)
-    if value == "row" and (dot := _ROW.match(text, match.end(), end)):
+        return Token(keyword, start, behind, value)
+    if text[behind : behind + 1] in _ENDS:
+        kind = FUNCTION if _CALL.match(text, behind, end) else COLUMN
+        return Token(kind, start, behind, value)
+    if _OFFSET_BEHIND.match(text, behind, end):
+        return Token(COLUMN, start, behind, value)
+    if value == "row" and (dot := _ROW.match(text, behind, end)):
         return _dotted(text, start, dot, end, ROW_COLUMN)
-    after = _GLUED.match(text, match.end(), end)
-    if after or text.startswith("$", match.end()):
+    after = _GLUED.match(text, behind, end)
+    if after or text.startswith("$", behind):
         name = value + (after.group() if after else "$")
         column, _, offset = name.rpartition(".")
         is_called = "." in name and text.startswith("(", match.start() + len(name))
         if is_called and offset not in _OFFSET_NAMES:
             message = f"there is no .{offset}()"
-            return Token(INVALID, start, match.end(), message, hint=OFFSETS_HINT)
+            return Token(INVALID, start, behind, message, hint=OFFSETS_HINT)
         message = "the name of a column has only letters, digits and _, or is written in backquotes"
         hint = f"write `{name}`"
         if offset in _OFFSET_NAMES:
@@ -223,9 +220,9 @@ def _token(text: str, match: re.Match[str], end: int) -> Token:
                 hint = f"write {before}(...)"
             else:
                 hint += f", or with parentheses for the value of another row: {before}()"
-        return Token(INVALID, start, match.end(), message, hint=hint)
-    kind = FUNCTION if _CALL.match(text, match.end(), end) else COLUMN
-    return Token(kind, start, match.end(), value)
+        return Token(INVALID, start, behind, message, hint=hint)
+    kind = FUNCTION if _CALL.match(text, behind, end) else COLUMN
+    return Token(kind, start, behind, value)
 
 
 def _dotted(text: str, start: int, dot: re.Match[str], end: int, kind: str) -> Token:

@@ -312,6 +312,15 @@ CONVERSIONS = {
 }
 """The conversion for each name."""
 
+CALLS = frozenset(FUNCTIONS.values())
+"""The operators of functions that are called by name."""
+
+CONVERTING = frozenset(CONVERSIONS.values())
+"""Those of conversions."""
+
+TIMES = frozenset({*LIFE_TIMES.values(), *RECORD_TIMES.values()})
+"""Those of times and lengths of time that instances and records have."""
+
 TIME_FUNCTIONS = frozenset({HOUR, MINUTE, WEEKDAY, DATE, TIME_OF_DAY})
 
 AGGREGATES = {
