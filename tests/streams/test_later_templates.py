@@ -187,21 +187,22 @@ def test_instances_that_have_ended_are_kept_as_long_as_rows_wait() -> None:
 
 
 def test_instances_that_have_ended_keep_their_texts() -> None:
-    """Rationale: the one of "a" has ended, but is the first of a group whose sum goes on.
+    """Rationale: the one of "2" has ended, but is the first of a group whose sum goes on.
 
     The texts of the row at 0 are forgotten with the snapshot, so all others get new numbers.
     """
-    per = "per t as p, s as q until t = p and s = q and row.b"
+    per = "per t as p, s as le until t = p and s = le and row.b"
     file = LaterFile(
         f"stream x = i.at(+9) {per}\nstream w = x[t, s]\n"
-        f"stream n = last[0,99](i) {per}\nstream c = sum(n over n by p = t)"
+        f"stream n = last[0,99](i) {per}\nstream c = sum(n over n by p = t)\n"
+        "stream h = histogram_quantile(n over n by p = t, 0.5)"
     )
-    cells = [("z", "q", 9), ("g", "a", 1), ("g", "b", 10), ("g", "a", 5), ("g", "c", 100)]
+    cells = [("z", "9", 9), ("g", "2", 1), ("g", "Inf", 10), ("g", "2", 5), ("g", "3", 6)]
     log: list[Row] = [
         (time, 0, {"t": t, "s": s, "i": i, "b": time in {0, 22}})
         for time, (t, s, i) in zip([0, 20, 21, 22, 23], cells, strict=True)
     ]
-    wanted = {name: file.wanted[name] for name in "wc"}
+    wanted = {name: file.wanted[name] for name in "wch"}
     for saved in range(len(log)):
         program = StreamProgram(wanted, file.streams, SCHEMA, periods={"w": LATER})
         found: list[Any] = []
@@ -209,7 +210,8 @@ def test_instances_that_have_ended_keep_their_texts() -> None:
             found += evaluated(program, [row], SCHEMA, periods={"w": LATER}, ticks=[])
             if place == saved:
                 program.snapshot()
-        assert [one["c"] for one in found] == [9, 1, 11, 15, 110]
+        assert [one["c"] for one in found] == [9, 1, 11, 15, 16]
+        assert [one["h"] for one in found] == [None, None, 2.0, 2.0, 2.5]
 
 
 def test_silent_instances_keep_their_last_value() -> None:
