@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from mtlmon.streams.instance_calls import InstanceCalls
     from mtlmon.streams.instances import Family
     from mtlmon.streams.kernels import Kernel
-    from mtlmon.streams.waiting import Holding
+    from mtlmon.streams.waiting import HeldColumn, Holding
 
 __all__ = [
     "LARGEST_BATCH",
@@ -169,8 +169,12 @@ class Load:
 
     def waiting_rows_of_trace(self, holding: Holding) -> int | None:
         """As `waiting_rows`, for the rows of one trace."""
-        distances = [column.distance for column in holding.later if column.length is None]
-        lengths = [column.length for column in holding.later if column.length is not None]
+        if any(map(_endless, holding.later)):
+            return None
+        waits = [_longest_wait(column) for column in holding.later]
+        lengths = [wait for wait in waits if wait is not None]
+        pairs = zip(holding.later, waits, strict=True)
+        distances = [column.distance for column, wait in pairs if wait is None]
         if lengths:
             # the rows of a trace that are not older than this, and the one that is
             rows = self.rows_of_trace(max(lengths))
@@ -500,6 +504,9 @@ def kept_instances(
     living, batch, reason, _ = instances_of(family, load)
     own = load.of_instances(family)
     if living is None or own.traces is None:
+        if living is not None:
+            kept = (one for one, _ in family.waiting if load.waiting_rows(one) is None)
+            reason = next(map(_why_waiting, kept), reason)
         return Kept(shown, "living instances", None, None, reason)
     words = f"{living:,} living instances"
     if load.traces is None:
@@ -572,18 +579,10 @@ def kept_waiting(holding: Holding, load: Load, *, has_ticks: bool = False) -> Ke
     text = ", ".join(column.text for column in later)
     distance = load.waiting_rows_of_trace(holding)
     if distance is None:
-        return Kept(text, "rows that wait", None, None, f"nothing limits the rows: {_RATE}")
+        return Kept(text, "rows that wait", None, None, _why_waiting(holding))
     words = f"rows that wait, {_values(distance)} of each column"
-    if any(column.length is not None for column in later):
+    if any(_longest_wait(column) is not None for column in later):
         words = f"{distance:,} rows that wait"
-    for column in later:
-        if column.may_be_null and column.length is None:
-            argument = column.text.rpartition(".next")[0]
-            reason = (
-                f"a row waits until {argument} is not null: write coalesce({argument}, ...).next() "
-                "if it may be null"
-            )
-            return Kept(text, words, None, None, reason)
     native = holding.native
     per_key = -(-native.most_bytes(_MANY_KEYS, _MANY_KEYS * distance, 0) // _MANY_KEYS)
     if load.traces is None:
@@ -602,6 +601,42 @@ def kept_waiting(holding: Holding, load: Load, *, has_ticks: bool = False) -> Ke
     if texts:
         total += texts * _text_bytes(rows + groups + batch)
     return Kept(text, words, per_key, total)
+
+
+def _longest_wait(column: HeldColumn) -> int | None:
+    """For how long later rows of the trace may wait behind one; None where no time limits it."""
+    if column.length is not None or column.family is None:
+        return column.length
+    lifetime = column.family.lifetime
+    found = [lifetime.age - 1] if lifetime.age else []
+    if lifetime.silence and not column.may_be_null:
+        # the instance is never silent for longer, before each value and behind the last one
+        found.append(column.distance * (lifetime.silence - 1))
+    return min(found, default=None)
+
+
+def _endless(column: HeldColumn) -> str:
+    """Why a row may wait for a later value without end, and what to do; empty if it does not."""
+    if column.length is not None or _longest_wait(column) is not None:
+        return ""
+    if column.family is not None and not column.family.lifetime.silence:
+        return (
+            "a row waits until its instance has the value or ends, and no time ends it: "
+            "until silence() > 1h does"
+        )
+    if not column.may_be_null:
+        return ""
+    argument = column.text.rpartition(".next")[0]
+    return (
+        f"a row waits until {argument} is not null: write coalesce({argument}, ...).next() "
+        "if it may be null"
+    )
+
+
+def _why_waiting(holding: Holding) -> str:
+    """Why nothing limits the rows that wait for later values, and what to do."""
+    reasons = filter(None, map(_endless, holding.later))
+    return next(reasons, f"nothing limits the rows: {_RATE}")
 
 
 def key_bytes(columns: int, keys: int) -> int:

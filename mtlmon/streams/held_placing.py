@@ -35,7 +35,6 @@ from mtlmon.streams.waiting import (
     chosen_value,
     needs_itself,
 )
-from mtlmon.support.refusals import refused
 from mtlmon.syntax.traversal import postorder
 
 if TYPE_CHECKING:
@@ -128,8 +127,6 @@ class Splitter(ABC):
         """Replace a later value, or the name of something with later values."""
         if is_later(node):
             _require_near(node)
-            if node.operator is ops.NEXT and frame < ROWS:
-                raise WaitError(node, refused("next, per", name=f"stream {origin.name}"))
             found = self.later(node, origin, frame)
         elif node.operator is ops.STREAM:
             found = self.value(node)
@@ -259,7 +256,9 @@ class HeldPlacer(Splitter):
         (argument,) = node.operands
         source = self._at_rows(argument, origin, frame)
         default, distance, length = _default_and_distance(node, self.declared.unit)
-        group = self._own_number(frame) if frame < ROWS else None
+        group = family = None
+        if frame < ROWS:
+            group, (family, _) = self._own_number(frame), self._placer.instances.family(frame)
         key = source, distance, length, value_key(default), group
         if key not in self._later:
             whole = Expression(node.operator, (read(source, argument),), node.value, node.span)
@@ -276,6 +275,7 @@ class HeldPlacer(Splitter):
                 self.declared.may_be_null(argument, self._columns.schema),
                 length,
                 group,
+                family,
             )
         return read(self._later[key].result, node)
 

@@ -7,8 +7,12 @@ rows of a trace wait in a list, in their order, and leave it from its start, so 
 after all earlier ones of its trace. A row knows how many values of a column there were when it
 came. So the first row of the list that still waits for a column is enough to find those that a new
 value is for. A value up to a time is known when a row of the trace is later than that: then it is
-the latest one before this row. It can be that of a group, such as an instance: a row has the number
-of its group among its own cells, and only rows with the same number have values for it.
+the latest one before this row.
+
+A later value can be that of a group, such as an instance: a row has the number of its group among
+its own cells, and only rows with the same number have values for it. Those of a group that still
+wait for a value are a list of their own. If the group ends before, it is known with the next row
+of the trace, or with that which ends the group, that there is no such value.
 """
 
 
@@ -36,10 +40,25 @@ cdef size_t rank_of_held(const uint64_t *order, size_t count, uint64_t sequence)
     return low
 
 
-cdef struct LatestBefore:
-    size_t place
+cdef struct GroupColumn:
+    # A column in a group: the latest value, or the number of values so far.
     int64_t value
-    uint8_t is_known
+    # Of the rows that wait for so many values later, the first and the last one; the last one
+    # matters only if there is a first one.
+    uint32_t open, tail
+    uint8_t is_known            # whether there is a latest value
+    uint8_t has_ended           # while rows waited for so many values later
+
+
+cdef struct GroupColumnBefore:
+    size_t place
+    GroupColumn column
+
+
+cdef inline void clear_column(GroupColumn *column) noexcept nogil:
+    column.value = 0
+    column.open = column.tail = NO_ROW
+    column.is_known = column.has_ended = False
 
 
 @final
@@ -52,7 +71,7 @@ cdef class HeldRows:
         those of which a value is wanted so many values later.
     own: the number of a row's own cells, which come before those of these columns.
     groups: for each of these columns which own cell has the number of a row's group, -1 if its
-        values are of the whole trace. Values of groups have a length.
+        values are of the whole trace.
 
     Between `begin` and the next `begin`, `undo` takes everything back.
     """
@@ -64,6 +83,7 @@ cdef class HeldRows:
     cdef int64_t *lengths
     cdef int64_t *groups
     cdef bint has_groups
+    cdef uint8_t *in_groups     # for each column whether so many values later are those of a group
     # the rows
     cdef int64_t *times
     cdef uint32_t *numbers      # of the traces
@@ -71,6 +91,7 @@ cdef class HeldRows:
     cdef uint32_t *places       # in the batch, of the row that lets it go
     cdef uint64_t *sequence     # how many rows came before it
     cdef uint64_t *seen         # for each column how many values there were, also its own
+    cdef uint32_t *following    # for each column to the next row that waits for it in its group
     cdef int64_t *cells
     cdef uint8_t *valid
     cdef size_t room
@@ -85,10 +106,9 @@ cdef class HeldRows:
     cdef uint64_t *counts       # for each column the number of values so far, or the latest value
     cdef uint8_t *has_latest    # whether there is a latest value
     cdef uint64_t *touched      # the number of the batch that has changed it last
-    # the groups: for each column the latest value
+    # the groups, each with all columns
     cdef uint32_t group_room
-    cdef int64_t *latest
-    cdef uint8_t *has_value
+    cdef GroupColumn *columns
     # the batch
     cdef uint64_t count         # of all rows so far
     cdef uint64_t batch         # its number
@@ -98,8 +118,10 @@ cdef class HeldRows:
     cdef size_t added_count, added_room
     cdef uint64_t *before       # what changed traces were before: number, head, tail, open, counts
     cdef size_t before_count, before_room
-    cdef LatestBefore *replaced     # the latest values of groups that others have replaced
+    cdef GroupColumnBefore *replaced    # what columns of groups were before each change
     cdef size_t replaced_count, replaced_room
+    cdef const Turn **turns     # for each column the births and deaths of its groups
+    cdef size_t *turns_left     # how many of these are not passed yet
     cdef uint64_t marked_count
     cdef size_t marked_held
 
@@ -115,10 +137,15 @@ cdef class HeldRows:
         resized(<void **> &self.distances, self.waits, sizeof(uint64_t))
         resized(<void **> &self.lengths, self.waits, sizeof(int64_t))
         resized(<void **> &self.groups, self.waits, sizeof(int64_t))
+        resized(<void **> &self.in_groups, self.waits, 1)
+        resized(<void **> &self.turns, self.waits, sizeof(Turn *))
+        resized(<void **> &self.turns_left, self.waits, sizeof(size_t))
         for k in range(self.waits):
             self.groups[k] = groups[k] if groups else -1
             self.has_groups |= self.groups[k] >= 0
-            if self.groups[k] >= <int64_t> own or (self.groups[k] >= 0 and lengths[k] < 0):
+            self.in_groups[k] = self.groups[k] >= 0 and lengths[k] < 0
+            self.turns_left[k] = 0
+            if self.groups[k] >= <int64_t> own:
                 raise ValueError("a wrong cell of groups")
             if not 0 < distances[k] <= MOST_DISTANCE:
                 raise ValueError(f"a distance of {distances[k]} values")
@@ -131,8 +158,10 @@ cdef class HeldRows:
         free(self.distances)
         free(self.lengths)
         free(self.groups)
-        free(self.latest)
-        free(self.has_value)
+        free(self.in_groups)
+        free(self.turns)
+        free(self.turns_left)
+        free(self.columns)
         free(self.replaced)
         free(self.times)
         free(self.numbers)
@@ -140,6 +169,7 @@ cdef class HeldRows:
         free(self.places)
         free(self.sequence)
         free(self.seen)
+        free(self.following)
         free(self.cells)
         free(self.valid)
         free(self.heads)
@@ -170,6 +200,8 @@ cdef class HeldRows:
             resized(<void **> &self.places, needed, sizeof(uint32_t))
             resized(<void **> &self.sequence, needed, sizeof(uint64_t))
             resized(<void **> &self.seen, needed, waits * sizeof(uint64_t))
+            if self.has_groups:
+                resized(<void **> &self.following, needed, waits * sizeof(uint32_t))
             resized(<void **> &self.cells, needed, width * sizeof(int64_t))
             resized(<void **> &self.valid, needed, width)
             self.room = needed
@@ -195,29 +227,27 @@ cdef class HeldRows:
             resized(<void **> &self.before, self.before_room, change * sizeof(uint64_t))
         return 0
 
-    cdef int make_groups(self, uint64_t count, size_t rows) except -1:
-        """Make room for the groups below `count`, and for so many rows in the next call."""
+    cdef int make_groups(self, uint64_t count, size_t changes) except -1:
+        """Make room for the groups below `count`, and for so many changes of their columns."""
         cdef uint32_t room
-        cdef size_t needed = self.replaced_count + rows * self.waits
+        cdef size_t needed = self.replaced_count + changes
         if needed > self.replaced_room:
-            resized(<void **> &self.replaced, needed, sizeof(LatestBefore))
+            resized(<void **> &self.replaced, needed, sizeof(GroupColumnBefore))
             self.replaced_room = needed
         if count > self.group_room:
             if count >= NO_ROW:
                 raise ValueError("a number of a group is too large")
             room = room_for(<uint32_t> count, self.group_room)
-            resized(<void **> &self.latest, room, self.waits * sizeof(int64_t))
-            resized(<void **> &self.has_value, room, self.waits)
+            resized(<void **> &self.columns, room, self.waits * sizeof(GroupColumn))
             self.clear_groups(self.group_room, room)
             self.group_room = room
         return 0
 
     cdef void clear_groups(self, uint32_t first, uint32_t end) noexcept nogil:
-        """Forget the latest values of some groups."""
-        cdef size_t k
-        for k in range(first * <size_t> self.waits, end * <size_t> self.waits):
-            self.latest[k] = 0
-            self.has_value[k] = 0
+        """Forget what some groups have had."""
+        cdef size_t place
+        for place in range(first * <size_t> self.waits, end * <size_t> self.waits):
+            clear_column(&self.columns[place])
 
     cdef uint64_t groups_of(
         self, const int64_t *cells, const uint8_t *valid, size_t rows
@@ -280,36 +310,100 @@ cdef class HeldRows:
         """Whether a time is behind that up to which a row wants the last value of a column."""
         return time - self.times[row] > self.lengths[k]
 
-    cdef inline void give_latest(self, size_t first, size_t k, uint32_t row) noexcept nogil:
-        """Let the value that a row waits for be the latest one of its trace."""
-        cdef size_t cell = row * <size_t> self.width + self.own + k
-        cdef size_t group, place
-        if self.groups[k] >= 0:
-            group = row * <size_t> self.width + <size_t> self.groups[k]
-            if self.valid[group]:
-                place = <size_t> self.cells[group] * self.waits + k
-                self.cells[cell] = self.latest[place]
-                self.valid[cell] = self.has_value[place]
-            return
-        self.cells[cell] = <int64_t> self.counts[first + k]
-        self.valid[cell] = self.has_latest[first + k]
-
-    cdef inline void take_latest(
+    cdef inline GroupColumn *column_of(
         self, size_t k, const int64_t *cells, const uint8_t *valid
     ) noexcept nogil:
-        """Let a value be the latest one of the group of its row; there is room to note it."""
-        cdef size_t place
-        cdef LatestBefore *before
-        if not valid[self.groups[k]]:
+        """A column in the group of a row with some cells; NULL if it has no group."""
+        cdef size_t group = <size_t> self.groups[k]
+        return &self.columns[<size_t> cells[group] * self.waits + k] if valid[group] else NULL
+
+    cdef inline bint has_to_wait(self, size_t first, size_t k, uint32_t row) noexcept nogil:
+        """Whether the first row of a trace does not know yet what it wants of a column."""
+        cdef size_t cell = row * <size_t> self.width
+        cdef const GroupColumn *column
+        if not self.in_groups[k]:
+            return self.open[first + k] == row
+        column = self.column_of(k, self.cells + cell, self.valid + cell)
+        return column != NULL and not column.has_ended and (
+            <uint64_t> column.value < self.seen[row * <size_t> self.waits + k] + self.distances[k]
+        )
+
+    cdef inline void give_latest(self, size_t first, size_t k, uint32_t row) noexcept nogil:
+        """Let the value that a row waits for be the latest one of its trace."""
+        cdef size_t cell = row * <size_t> self.width
+        cdef const GroupColumn *column
+        if self.groups[k] >= 0:
+            column = self.column_of(k, self.cells + cell, self.valid + cell)
+            if column != NULL:
+                self.cells[cell + self.own + k] = column.value
+                self.valid[cell + self.own + k] = column.is_known
             return
-        place = <size_t> cells[self.groups[k]] * self.waits + k
-        before = &self.replaced[self.replaced_count]
-        before.place = place
-        before.value = self.latest[place]
-        before.is_known = self.has_value[place]
+        self.cells[cell + self.own + k] = <int64_t> self.counts[first + k]
+        self.valid[cell + self.own + k] = self.has_latest[first + k]
+
+    cdef inline void note_column(self, const GroupColumn *column) noexcept nogil:
+        """Note what a column of a group is before a change; there is room for it."""
+        cdef GroupColumnBefore *before = &self.replaced[self.replaced_count]
+        before.place = column - self.columns
+        before.column = column[0]
         self.replaced_count += 1
-        self.latest[place] = cells[self.own + k]
-        self.has_value[place] = 1
+
+    cdef inline void take_in_group(
+        self, size_t k, const int64_t *cells, const uint8_t *valid
+    ) noexcept nogil:
+        """Take the value that a new row has for its group."""
+        cdef GroupColumn *column = self.column_of(k, cells, valid)
+        cdef uint32_t row
+        if column == NULL or not (valid[self.own + k] or self.in_groups[k]):
+            return
+        self.note_column(column)
+        if not self.in_groups[k]:
+            column.value = cells[self.own + k]
+            column.is_known = True
+        elif valid[self.own + k]:
+            column.value += 1
+            row = column.open
+            while row != NO_ROW and (
+                self.seen[row * <size_t> self.waits + k] + self.distances[k]
+                <= <uint64_t> column.value
+            ):
+                self.cells[row * <size_t> self.width + self.own + k] = cells[self.own + k]
+                self.valid[row * <size_t> self.width + self.own + k] = 1
+                row = self.following[row * <size_t> self.waits + k]
+            column.open = row
+
+    cdef inline void append_in_group(self, size_t k, uint32_t row) noexcept nogil:
+        """Let a new row wait for a value of its group, whose column has been noted."""
+        cdef size_t cell = row * <size_t> self.width
+        cdef GroupColumn *column = self.column_of(k, self.cells + cell, self.valid + cell)
+        self.following[row * <size_t> self.waits + k] = NO_ROW
+        self.seen[row * <size_t> self.waits + k] = 0
+        if column == NULL:
+            return
+        self.seen[row * <size_t> self.waits + k] = <uint64_t> column.value
+        if column.open == NO_ROW:
+            column.open = row
+        else:
+            self.following[column.tail * <size_t> self.waits + k] = row
+        column.tail = row
+
+    cdef void end_groups(self, int64_t moment) noexcept nogil:
+        """Pass the deaths of groups up to a moment: no row waits for more of their values."""
+        cdef const Turn *turn
+        cdef GroupColumn *column
+        cdef size_t k
+        for k in range(self.waits):
+            while self.turns_left[k] and self.turns[k].moment <= moment:
+                turn = self.turns[k]
+                self.turns[k] += 1
+                self.turns_left[k] -= 1
+                if turn.is_birth or turn.number >= self.group_room:
+                    continue
+                column = &self.columns[turn.number * <size_t> self.waits + k]
+                if column.open != NO_ROW:
+                    self.note_column(column)
+                    column.has_ended = True
+                    column.open = NO_ROW
 
     cdef void add(
         self, uint32_t number, int64_t time, const int64_t *cells, const uint8_t *valid
@@ -319,14 +413,17 @@ cdef class HeldRows:
         cdef size_t k
         cdef uint32_t row
         for k in range(self.waits):
+            if self.in_groups[k]:
+                self.take_in_group(k, cells, valid)
+                continue
             if self.lengths[k] >= 0:
                 while self.open[first + k] != NO_ROW and self.is_past(
                     k, self.open[first + k], time
                 ):
                     self.give_latest(first, k, self.open[first + k])
                     self.open[first + k] = self.links[self.open[first + k]]
-                if valid[self.own + k] and self.groups[k] >= 0:
-                    self.take_latest(k, cells, valid)
+                if self.groups[k] >= 0:
+                    self.take_in_group(k, cells, valid)
                 elif valid[self.own + k]:
                     self.counts[first + k] = <uint64_t> cells[self.own + k]
                     self.has_latest[first + k] = 1
@@ -353,7 +450,10 @@ cdef class HeldRows:
         memcpy(self.valid + row * <size_t> self.width, valid, self.own)
         memset(self.valid + row * <size_t> self.width + self.own, 0, self.waits)
         for k in range(self.waits):
-            self.seen[row * <size_t> self.waits + k] = self.counts[first + k]
+            if self.in_groups[k]:
+                self.append_in_group(k, row)
+            else:
+                self.seen[row * <size_t> self.waits + k] = self.counts[first + k]
         self.append(number, row)
         self.added[self.added_count] = row
         self.added_count += 1
@@ -368,7 +468,7 @@ cdef class HeldRows:
             self.links[self.tails[number]] = row
         self.tails[number] = row
         for k in range(self.waits):
-            if self.open[first + k] == NO_ROW:
+            if self.open[first + k] == NO_ROW and not self.in_groups[k]:
                 self.open[first + k] = row
 
     cdef void release(self, uint32_t number, uint32_t place) noexcept nogil:
@@ -378,7 +478,7 @@ cdef class HeldRows:
         cdef size_t k
         while row != NO_ROW:
             for k in range(self.waits):
-                if self.open[first + k] == row:
+                if self.has_to_wait(first, k, row):
                     self.heads[number] = row
                     return
             self.places[row] = place
@@ -388,12 +488,14 @@ cdef class HeldRows:
             row = self.links[row]
         self.heads[number] = self.tails[number] = NO_ROW
 
-    def feed(self, Batch batch not None, cells, valid):
+    def feed(self, Batch batch not None, cells, valid, instances=()):
         """Take rows, and let rows go that have all the values that they wait for.
 
         batch: the rows.
         cells: a contiguous array of 64-bit items: the cells of the first row, of the second, ...
         valid: likewise, a contiguous array of bytes: 0 for cells that are null.
+        instances: for each column that rows wait for the `Instances` that are its groups, which
+            have run over these rows, or None.
 
         Returns the number of rows that go, for `write`.
         """
@@ -402,9 +504,14 @@ cdef class HeldRows:
         cdef const int64_t *own_cells = <const int64_t *> cell_memory.buffer.buf
         cdef const uint8_t *own_valid = <const uint8_t *> valid_memory.buffer.buf
         cdef size_t k
+        cdef size_t deaths = 0
         self.make_room(batch.traces, batch.count)
         if self.has_groups:
-            self.make_groups(self.groups_of(own_cells, own_valid, batch.count), batch.count)
+            deaths = self.take_turns(instances)
+            self.make_groups(
+                self.groups_of(own_cells, own_valid, batch.count),
+                batch.count * self.waits + deaths
+            )
         with nogil:
             for k in range(batch.count):
                 self.note_trace(batch.trace(k))
@@ -412,8 +519,27 @@ cdef class HeldRows:
                     batch.trace(k), batch.time_stamps[k], own_cells + k * self.width,
                     own_valid + k * self.width
                 )
+                if deaths:
+                    # up to the moment behind the row; see `Turn`
+                    self.end_groups(4 * <int64_t> k + 2)
                 self.release(batch.trace(k), <uint32_t> k)
+            if deaths:
+                self.end_groups(INT64_MAX)
         return self.released_count
+
+    cdef size_t take_turns(self, instances) except? 0:
+        """Take the births and deaths of groups; returns how many deaths there are."""
+        cdef Instances table
+        cdef size_t k, turn
+        cdef size_t deaths = 0
+        for k in range(self.waits):
+            if self.in_groups[k]:
+                table = <Instances?> instances[k]
+                self.turns[k] = table.turns
+                self.turns_left[k] = table.turn_count
+                for turn in range(table.turn_count):
+                    deaths += not table.turns[turn].is_birth
+        return deaths
 
     def feed_end(self):
         """Let all rows go, in the order in which they came.
@@ -432,6 +558,11 @@ cdef class HeldRows:
             <void **> &self.before, self.before_room,
             (3 + 3 * <size_t> self.waits) * sizeof(uint64_t)
         )
+        self.make_groups(0, self.group_room * <size_t> self.waits)
+        for k in range(self.group_room * <size_t> self.waits):
+            if self.columns[k].open != NO_ROW:
+                self.note_column(&self.columns[k])
+                self.columns[k].open = NO_ROW
         order = []
         for number in range(self.traces):
             row = self.heads[number]
@@ -507,12 +638,9 @@ cdef class HeldRows:
         cdef const uint64_t *change
         cdef size_t first, k
         cdef uint32_t number, row
-        cdef const LatestBefore *replaced
         while self.replaced_count:
             self.replaced_count -= 1
-            replaced = &self.replaced[self.replaced_count]
-            self.latest[replaced.place] = replaced.value
-            self.has_value[replaced.place] = replaced.is_known
+            self.undo_column(&self.replaced[self.replaced_count])
         while self.before_count:
             self.before_count -= 1
             change = self.before + self.before_count * (3 + 3 * <size_t> self.waits)
@@ -535,6 +663,18 @@ cdef class HeldRows:
         self.released_count = self.added_count = 0
         self.count = self.marked_count
         self.held = self.marked_held
+
+    cdef void undo_column(self, const GroupColumnBefore *before) noexcept nogil:
+        """Undo the last change of a column of a group."""
+        cdef GroupColumn *column = &self.columns[before.place]
+        cdef size_t k = before.place % self.waits
+        cdef uint32_t row = before.column.open
+        while row != NO_ROW and row != column.open:
+            self.valid[row * <size_t> self.width + self.own + k] = 0
+            row = self.following[row * <size_t> self.waits + k]
+        column[0] = before.column
+        if column.open != NO_ROW:
+            self.following[column.tail * <size_t> self.waits + k] = NO_ROW
 
     def settled(self, flags):
         """Clear the bytes of an array, one for each trace, whose traces have rows that wait."""
@@ -630,13 +770,13 @@ cdef class HeldRows:
             kept += 1
             for k in range(self.waits):
                 if self.groups[k] == <int64_t> cell:
-                    place = number * <size_t> self.waits + k
-                    self.latest[new * <size_t> self.waits + k] = self.latest[place]
-                    self.has_value[new * <size_t> self.waits + k] = self.has_value[place]
+                    self.columns[new * <size_t> self.waits + k] = self.columns[
+                        number * <size_t> self.waits + k
+                    ]
         for number in range(kept, self.group_room):
             for k in range(self.waits):
                 if self.groups[k] == <int64_t> cell:
-                    self.has_value[number * <size_t> self.waits + k] = 0
+                    clear_column(&self.columns[number * <size_t> self.waits + k])
 
     def mark_texts(self, flags, uint32_t cell):
         """For a cell that is the number of a text: set the flags of those that rows have."""
@@ -659,8 +799,8 @@ cdef class HeldRows:
         if cell >= self.own and self.groups[cell - self.own] >= 0:
             for number in range(self.group_room):
                 kept = number * <size_t> self.waits + cell - self.own
-                if self.has_value[kept]:
-                    visit_text(&self.latest[kept], marks)
+                if self.columns[kept].is_known:
+                    visit_text(&self.columns[kept].value, marks)
         for number in range(self.traces):
             if cell >= self.own and self.lengths[cell - self.own] >= 0:
                 kept = number * <size_t> self.waits + cell - self.own
@@ -731,8 +871,7 @@ cdef class HeldRows:
                     # more than it waits for makes no difference
                     writer.put(min(
                         self.distances[k],
-                        self.counts[number * <size_t> self.waits + k]
-                        - self.seen[row * <size_t> self.waits + k]
+                        self.values_of(number, k, row) - self.seen[row * <size_t> self.waits + k]
                     ))
                 for k in range(self.width):
                     cell = row * <size_t> self.width + k
@@ -742,14 +881,23 @@ cdef class HeldRows:
                 row = self.links[row]
         return 0
 
+    cdef inline uint64_t values_of(self, uint32_t number, size_t k, uint32_t row) noexcept nogil:
+        """How many values there are for a row, of its trace or group."""
+        cdef size_t cell = row * <size_t> self.width
+        cdef const GroupColumn *column
+        if not self.in_groups[k]:
+            return self.counts[number * <size_t> self.waits + k]
+        column = self.column_of(k, self.cells + cell, self.valid + cell)
+        return 0 if column == NULL else <uint64_t> column.value
+
     cdef int write_groups(self, NumberWriter writer) except -1:
-        """Write the latest values of groups, up to the last one that has one or has rows."""
+        """Write what groups have, up to the last one that has a latest value or has rows."""
         cdef uint64_t count = 0
         cdef uint32_t number, row
         cdef size_t k, place
         for number in range(self.group_room):
             for k in range(self.waits):
-                if self.has_value[number * <size_t> self.waits + k]:
+                if self.columns[number * <size_t> self.waits + k].is_known:
                     count = number + <uint64_t> 1
         for number in range(self.traces):
             row = self.heads[number]
@@ -760,15 +908,17 @@ cdef class HeldRows:
         writer.put(count)
         for number in range(<uint32_t> count):
             for k in range(self.waits):
-                if self.groups[k] >= 0:
-                    place = number * <size_t> self.waits + k
-                    writer.put(self.has_value[place])
-                    if self.has_value[place]:
-                        writer.put(zigzag(self.latest[place]))
+                place = number * <size_t> self.waits + k
+                if self.in_groups[k]:
+                    writer.put(self.columns[place].has_ended)
+                elif self.groups[k] >= 0:
+                    writer.put(self.columns[place].is_known)
+                    if self.columns[place].is_known:
+                        writer.put(zigzag(self.columns[place].value))
         return 0
 
     cdef uint64_t read_groups(self, NumberReader reader, from_integers) except? 0:
-        """Read the latest values of groups; returns how many there are."""
+        """Read what groups have; returns how many there are."""
         cdef uint64_t count = reader.get_count(1)
         cdef uint32_t number
         cdef size_t k, place
@@ -778,14 +928,16 @@ cdef class HeldRows:
         self.make_groups(count, 0)
         for number in range(<uint32_t> count):
             for k in range(self.waits):
-                if self.groups[k] >= 0:
-                    place = number * <size_t> self.waits + k
-                    self.has_value[place] = <uint8_t> reader.get(1)
-                    if self.has_value[place]:
+                place = number * <size_t> self.waits + k
+                if self.in_groups[k]:
+                    self.columns[place].has_ended = <uint8_t> reader.get(1)
+                elif self.groups[k] >= 0:
+                    self.columns[place].is_known = <uint8_t> reader.get(1)
+                    if self.columns[place].is_known:
                         value = unzigzag(reader.get(UINT64_MAX))
                         if from_integers and from_integers[self.own + k]:
                             value = cell_of_integer(value)
-                        self.latest[place] = value
+                        self.columns[place].value = value
         return count
 
     def restore(self, snapshot, from_integers=()):
@@ -871,6 +1023,9 @@ cdef class HeldRows:
             if self.lengths[k] >= 0:
                 continue
             later = reader.get(self.distances[k])
+            if self.in_groups[k]:
+                self.seen[row * <size_t> self.waits + k] = later
+                continue
             if is_first:
                 self.counts[first + k] = later
             if later > self.counts[first + k]:
@@ -888,6 +1043,31 @@ cdef class HeldRows:
         cell = row * <size_t> self.width
         if self.groups_of(self.cells + cell, self.valid + cell, 1) > groups:
             raise damaged()
+        for k in range(self.waits):
+            if self.in_groups[k]:
+                self.restore_in_group(k, row)
+        return 0
+
+    cdef int restore_in_group(self, size_t k, uint32_t row) except -1:
+        """Let a row that was read wait for a value of its group, unless it has it."""
+        cdef size_t cell = row * <size_t> self.width
+        cdef GroupColumn *column = self.column_of(k, self.cells + cell, self.valid + cell)
+        cdef uint64_t *seen = self.seen + k
+        cdef uint64_t later = seen[row * <size_t> self.waits]
+        if column == NULL:
+            self.append_in_group(k, row)
+            return 0
+        if column.tail == NO_ROW:
+            column.value = <int64_t> later
+        if later > <uint64_t> column.value:
+            raise damaged()
+        later = <uint64_t> column.value - later
+        if column.tail != NO_ROW and later < seen[column.tail * <size_t> self.waits]:
+            raise damaged()
+        if self.distances[k] > <uint64_t> column.value - later and not column.has_ended:
+            self.append_in_group(k, row)
+        column.tail = row
+        seen[row * <size_t> self.waits] = later
         return 0
 
     def forget_all(self):
@@ -915,15 +1095,17 @@ cdef class HeldRows:
             self.room * self.row_bytes() + self.traces * self.trace_bytes()
             + (self.released_room + self.added_room) * sizeof(uint32_t)
             + self.before_room * (3 + 3 * <size_t> self.waits) * sizeof(uint64_t)
-            + self.group_room * self.group_bytes() + self.replaced_room * sizeof(LatestBefore)
+            + self.group_room * self.group_bytes()
+            + self.replaced_room * sizeof(GroupColumnBefore)
         )
 
     cdef size_t group_bytes(self):
-        return self.waits * (sizeof(int64_t) + 1)
+        return self.waits * sizeof(GroupColumn)
 
     cdef size_t row_bytes(self):
         return (
             2 * sizeof(uint64_t) + 3 * sizeof(uint32_t) + self.waits * sizeof(uint64_t)
+            + (self.waits * sizeof(uint32_t) if self.has_groups else 0)
             + self.width * (sizeof(int64_t) + 1)
         )
 
@@ -943,7 +1125,7 @@ cdef class HeldRows:
         """
         return (
             most_traces(groups) * self.group_bytes()
-            + 2 * batch * self.waits * sizeof(LatestBefore)
+            + 2 * (batch + most_traces(groups)) * self.waits * sizeof(GroupColumnBefore)
             + 2 * (rows + 2 * batch) * self.row_bytes() + most_traces(traces) * self.trace_bytes()
             + 2 * (rows + 2 * batch) * 2 * sizeof(uint32_t)
             + max(2 * batch, most_traces(traces))

@@ -439,7 +439,13 @@ class HeldRows:
         own: int,
         groups: Sequence[int] = (),
     ) -> None: ...
-    def feed(self, batch: Batch, cells: _Array, valid: _Array) -> int: ...
+    def feed(
+        self,
+        batch: Batch,
+        cells: _Array,
+        valid: _Array,
+        instances: Sequence[Instances | None] = (),
+    ) -> int: ...
     def feed_end(self) -> int: ...
     def write(
         self,

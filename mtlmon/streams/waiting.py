@@ -9,9 +9,10 @@ A policy with such atoms is on a clock of its own, `Waiting`, and its rows come 
 row that lets them go. As this can change the order of rows of different traces, its monitors have a
 clock for each trace (`own_clocks`), and no window can use these values, because windows of all
 traces share one queue. In a stream with `per`, the later values are those of the row's instance,
-which has a number: it is kept until the row goes, also if the instance has ended. This part runs
-after all layers, so an error in a layer leaves it untouched. An integer overflow in it removes the
-time-point, not the row, which other policies have seen long before.
+which has a number: it is kept until the row goes, also if the instance has ended. An instance that
+has ended has no more values, which is known at the next row of its trace at the latest. This part
+runs after all layers, so an error in a layer leaves it untouched. An integer overflow in it removes
+the time-point, not the row, which other policies have seen long before.
 """
 
 from __future__ import annotations
@@ -209,7 +210,7 @@ class HeldColumn(NamedTuple):
         default: what stands for a later value that never comes.
         length: how much later the last value is wanted; None where `distance` says which one is.
         group: for a later value of an instance, the result that is the number of this.
-        family: for a number of an instance, the instances.
+        family: for a number of an instance, or a later value of one, the instances.
         found_kind: the kind of the result, with the default among its values.
         text: for a later value, its text.
         may_be_null: whether the values that rows wait for may be null.
@@ -295,8 +296,9 @@ class Holding:
         places = {column.result: place for place, column in enumerate(held.columns)}
         groups = [-1 if one.group is None else places[one.group] for one in later]
         self.native = native.HeldRows([one.distance for one in later], lengths, own, groups)
+        self._instances = [None if one.family is None else one.family.table for one in later]
         for place, column in enumerate(held.columns):
-            if column.family is not None:
+            if column.family is not None and not column.distance:
                 column.family.waiting.append((self, place))
         self.rows = NO_TICKS
         self._steps = [
@@ -345,7 +347,8 @@ class Holding:
         if is_end:
             count = self.native.feed_end()
         else:
-            count = self.native.feed(points.batch(ROWS), *self._matrix(columns[ROWS]))
+            cells, valid = self._matrix(columns[ROWS])
+            count = self.native.feed(points.batch(ROWS), cells, valid, self._instances)
         width = len(self.columns)
         times, sequence = np.empty(count, np.int64), np.empty(count, np.int64)
         numbers, places = np.empty(count, np.uint32), np.empty(count, np.uint32)

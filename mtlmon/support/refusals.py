@@ -96,13 +96,6 @@ REFUSALS: Mapping[str, Refusal] = {
         "rows wait for later ones, which advancing would not",
         _LEAVE_OUT,
     ),
-    "next, per": Refusal(
-        "x.next() does not work in a stream with `per`, as `{name}`",
-        "the rows of a key go in their order, so an instance without further rows would hold back "
-        "all that follow",
-        "a policy with that key, as `policy p per user`, waits for its rows alone",
-        name="stream s = x.next() per user",
-    ),
     "later, over": Refusal(
         "over does not work yet with a stream that looks at later values, as `{name}`",
         "which instances are alive is known when a row comes, and no more when it has waited",

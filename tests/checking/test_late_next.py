@@ -24,6 +24,7 @@ stream big = amount on amount > 4
 stream asked = count[0,6](ask) every 4
 stream soon = amount.at(+4) per host
 stream turn = amount.at(+6, or: 1) - amount per host until silence() > 5 or amount > 8
+stream after = amount.next(2, or: 1) - amount per host until silence() > 5 or amount > 8
 stream share = amount / (count[0,5](ask) - 1)
 atom plain = amount > 5
 """
@@ -42,6 +43,8 @@ WAITING = (
     "soon[host] > amount",
     'soon["x"] > amount.at(+2)',
     'turn[host] > 1 or turn["x"] > soon["x"]',
+    "after[host] > 1",
+    'after["x"] > amount.next(or: 3)',
 )
 OTHERS = ("plain", "reply", "count[0,7](ask) >= 2")
 FORMULAS = (

@@ -49,7 +49,8 @@ class LaterProgram:
         self.streams = streams
         self.wanted = wanted
         self.parts: dict[str, Expression] = {}
-        self.nexts: dict[str, Expression] = {}
+        # the later values, with the stream of whose instances they are
+        self.nexts: dict[tuple[str, str | None], Expression] = {}
         # the streams that look at later values
         self.later: dict[str, None] = {}
         for node in wanted.values():
@@ -58,23 +59,28 @@ class LaterProgram:
         self.program = Program(self.parts, streams, templates=templates)
         self.rows: list[_Row] = []
 
-    def collect(self, node: Expression, *, is_in_instance: bool = False) -> None:
-        """Find the parts that look at no later value, and the later values."""
+    def collect(self, node: Expression, template: str | None = None) -> None:
+        """Find the parts that look at no later value, and the later values.
+
+        Args:
+            node: the expression.
+            template: the stream with `per` that it is a part of, if there is one.
+        """
         if not waits(node, self.streams):
-            if node.operator.name != "CONSTANT" and not is_in_instance:
+            if node.operator.name != "CONSTANT" and template is None:
                 self.parts[str(node)] = node
         elif is_later(node):
-            self.nexts[str(node)] = node
-            if not is_in_instance:
+            self.nexts[str(node), template] = node
+            if template is None:
                 self.parts[str(node.operands[0])] = node.operands[0]
         else:
             for operand in node.operands:
-                self.collect(operand, is_in_instance=is_in_instance)
+                self.collect(operand, template)
             for name in named_streams(node):
                 self.later[name] = None
                 stream = self.streams[name]
                 for part in [stream.value, *([stream.on] if stream.on else [])]:
-                    self.collect(part, is_in_instance=bool(stream.per))
+                    self.collect(part, name if stream.per else None)
 
     def row(self, time_stamp: int, trace: int, row: dict[str, Any]) -> bool:
         """Take the next row; returns False if an integer overflows in what comes with it."""
@@ -93,8 +99,8 @@ class LaterProgram:
         for row in self.rows:
             before = latest.get(row.trace, 0)
             places = [before]
-            for node in self.nexts.values():
-                places.append(self.known_at(node, row))
+            for (_, template), node in self.nexts.items():
+                places.append(self.known_at(node, row, template))
             if any(place is None for place in places):
                 latest[row.trace] = None
                 waiting.append(row.place)
@@ -130,7 +136,7 @@ class LaterProgram:
                 for part in [stream.value, *([stream.on] if stream.on else [])]:
                     trace.value(part, place, own)
 
-    def known_at(self, node: Expression, row: _Row) -> int | None:
+    def known_at(self, node: Expression, row: _Row, template: str | None) -> int | None:
         """The row of the trace with which a later value is known; None if that has not come."""
         name, distance = str(node.operands[0]), node.offset.distance
         assert isinstance(distance, int)
@@ -142,6 +148,8 @@ class LaterProgram:
                 if other.trace == row.trace and other.time_stamp > row.time_stamp + distance
             ]
             return min(places, default=None)
+        if template is not None:
+            return self.known_in_instance(node, row, template)
         places = [
             other.place
             for other in self.rows
@@ -150,3 +158,21 @@ class LaterProgram:
             and other.parts[name] is not None
         ]
         return places[distance - 1] if len(places) >= distance else None
+
+    def known_in_instance(self, node: Expression, row: _Row, template: str) -> int | None:
+        """The row with which the instance has had so many values more, or has ended."""
+        trace = self.program.traces[row.trace]
+        own = trace.own_instance(template, row.place_in_trace)
+        if own.start is None:
+            return row.place
+        left = node.offset.distance
+        assert isinstance(left, int)
+        for other in self.rows:
+            if other.trace != row.trace or other.place < row.place:
+                continue
+            place = other.place_in_trace
+            if other.place > row.place and trace.own_instance(template, place) == own:
+                left -= trace.value(node.operands[0], place, own) is not None
+            if left == 0 or not trace.outlives(own, place):
+                return other.place
+        return None

@@ -293,7 +293,7 @@ def is_of_now(name: str, streams: dict[str, StreamText]) -> bool:
             if str(node.value) in seen or not is_of_now(str(node.value), streams):
                 return False
             found = True
-        elif word in {"COLUMN", "LAST", "AT", "HOLD", "OVER", "INSTANCE"}:
+        elif word in {"COLUMN", "LAST", "AT", "HOLD", "NEXT", "OVER", "INSTANCE"}:
             return False
         else:
             open_nodes += node.operands
@@ -466,6 +466,14 @@ class _Trace:
             ):
                 start = None
         return Instance(name, key, start)
+
+    def outlives(self, instance: Instance, place: int) -> bool:
+        """Whether an instance that was alive is alive behind a row."""
+        name = instance.stream
+        if self.instance(name, instance.key, place) != instance:
+            return False
+        is_own = same_key(self.key_at(name, place), instance.key)
+        return not self.is_ended_by(name, place, instance, is_own=is_own)
 
     def is_ended_by(self, name: str, place: int, instance: Instance, *, is_own: bool) -> bool:
         """Whether a row ends an instance behind itself.

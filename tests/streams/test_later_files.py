@@ -281,6 +281,7 @@ def test_memory_of_rows_that_wait_has_a_bound_where_values_are_never_null(tmp_pa
         '(coalesce(x, 0).next(3) > 2) OR coalesce(s, "").next() = s',
         "x.at(+149) > 2 OR s.at(+9) = s",
         'a[z] > 2 OR b["x"] = s',
+        "c[z] > 2 OR d[z] > 2",
     ],
 )
 def test_what_rows_that_wait_take_is_within_its_bound(condition: str) -> None:
@@ -289,6 +290,9 @@ def test_what_rows_that_wait_take_is_within_its_bound(condition: str) -> None:
         # each row has another instance, which ends soon
         text += "\nstream a = x.at(+149) per z until silence() > 40"
         text += "\nstream b = s.at(+9) per z until silence() > 40"
+    if "c[z]" in condition:
+        text += "\nstream c = coalesce(x, 1).next(2) per z until silence() > 74"
+        text += "\nstream d = x.next() per z until age() > 149"
     count, keys = 20_000, 50
     table = pa.table(
         {
@@ -316,6 +320,33 @@ def test_what_rows_that_wait_take_is_within_its_bound(condition: str) -> None:
         program.evaluate(program.prepared(part, {}), times, [own])
         assert program.held_bytes <= limit
     assert program.waiting_rows == 3 * keys
+
+
+@pytest.mark.parametrize(
+    ("stream", "rows_within", "reason"),
+    [
+        # the rows of `length + 1` seconds, and the one behind them
+        ("coalesce(x, 1).next(3) per z until silence() > 10", 31, ""),
+        ("x.next(3) per z until age() > 10s", 11, ""),
+        ("coalesce(x, 1).next(3) per z until silence() > 10s or age() >= 20s", 20, ""),
+        ("x.next(3) per z until silence() > 10s or age() >= 20s", 20, ""),
+        ("x.next() per z", 0, "no time ends it: until silence() > 1h does"),
+        ("coalesce(x, 1).next() per z until x > 9", 0, "no time ends it"),
+        ("x.next() per z until silence() > 10s", 0, "a row waits until x is not null"),
+    ],
+)
+def test_rows_that_wait_in_instances_have_a_bound_where_time_ends_these(
+    tmp_path: Path, stream: str, rows_within: int, reason: str
+) -> None:
+    file, log = tmp_path / "p.mtl", tmp_path / "log.csv"
+    log.write_text("ts,x,z\n1,2,3\n")
+    file.write_text(
+        "unit s\nassume rate <= 1/s\nassume instances <= 9\n"
+        f"stream a = {stream}\npolicy p: a[z] > 2\n"
+    )
+    done = mtlmon("analyze", str(file), str(log))
+    assert done.status == bool(reason), done.output
+    assert (reason or f"{rows_within + 1} rows that wait") in done.output
 
 
 def test_keys_that_streams_do_not_remember_are_forgotten(tmp_path: Path) -> None:

@@ -36,6 +36,7 @@ class LaterFile(File):
         return LaterProgram(wanted, self.texts)
 
 
+LENGTHS = ["0", "2", "2", "3", "7"]
 VALUES = ["i", "i", "i - i.last(or: 0)", "u", "v", "m", "sum[0,4](i)", "coalesce(i, 2)", "f"]
 
 
@@ -48,15 +49,19 @@ def later_files(draw: st.DrawFn) -> LaterFile:
 
     def later() -> str:
         value = one(VALUES)
-        default = one(["", "", ", or: 7.0" if value == "f" else ", or: 7"])
-        return f"({value}).at(+{one(['0', '2', '2', '3', '7'])}{default})"
+        default = one(["", "", "or: 7.0" if value == "f" else "or: 7"])
+        if draw(st.booleans()):
+            distances = one(["", "1", "2", "2", "3"])
+            return f"({value}).next({', '.join(filter(None, [distances, default]))})"
+        return f"({value}).at({', '.join(filter(None, [f'+{one(LENGTHS)}', default]))})"
 
     per = one(PER)
     key = per.removeprefix("per ").split(" as ")[0]
     other = {"t": "s", "g": "m"}.get(key, "m")
     keys = [key, other] if ", " not in per else ["k, t", "m, s"]
     own = f"{key} = p and " + ("t = q and " if ", " in per else "")
-    on = one(["", "", f" on {own}row.b", f" on {own}i.at(+2) > 1"]) if per != "per k" else ""
+    conditions = ["", "", "row.b", "i.at(+2) > 1", "i.next(2) > 1"] if per != "per k" else [""]
+    on = one([condition and f" on {own}{condition}" for condition in conditions])
     ends = ["row.b", *TIMES, "v > 2", "v > 1 or age() > 5"]
     if per != "per k":
         equal = f"{other} = p" + (" and s = q" if ", " in per else "")
@@ -73,7 +78,7 @@ def later_files(draw: st.DrawFn) -> LaterFile:
         f"stream n = {one(['i.next()', 'i.at(+2)', 'u', 'i.next(2, or: 1) + u'])}",
         f"stream v = {one(['count[0,6]()', 'v.last(or: 0) + 1', 'count[0,3](row.b)'])} {per}{rest}",
         f"stream x = {body()} {per}{on}{rest}",
-        f"stream t2 = s.at(+{one(['0', '3', '9'])}) {per}{rest}",
+        f"stream t2 = s.{one(['at(+0)', 'at(+3)', 'at(+9)', 'next()', 'next(2)'])} {per}{rest}",
     ]
     looked = [f"x[{one(keys)}]", f"x[{one(keys)}]"]
     others = ["x", "coalesce(x, 1) + i", f"{one(looked)} + {later()}", body(), "x + v", one(looked)]
@@ -129,13 +134,13 @@ def test_a_batch_can_be_undone(file: LaterFile, log: list[Row], cut: int) -> Non
         evaluated(program, log[cut:], SCHEMA, periods=file.waiting, ticks=ticks)
         return ticks
 
-    first = rest()
-    program.undo()
     end = at_end(program, file.waiting, 0, SCHEMA)
     program.undo()
-    require_same(removed_of(rest()), removed_of(first), file)
+    first = rest()
     program.undo()
     require_same(removed_of(at_end(program, file.waiting, 0, SCHEMA)), removed_of(end), file)
+    program.undo()
+    require_same(removed_of(rest()), removed_of(first), file)
 
 
 def found_in(text: str, table: pa.Table, size: int) -> tuple[list[Any], list[Any]]:
@@ -164,6 +169,95 @@ def test_an_instance_that_has_ended_has_its_last_value(size: int) -> None:
     # at 3, no other instance is alive any more, and at 6, the new one of 2 has no value
     read = f"{text}\nstream r = s[3 - k]"
     assert found_in(read, table, size)[0] == [None, 3, 2, None, None, 5, None]
+
+
+@pytest.mark.parametrize("size", [1, 2, 20])
+def test_the_next_value_of_an_instance_that_ends(size: int) -> None:
+    """Rationale: an instance has no more rows when it has ended, so later ones are another's."""
+    table = pa.table(
+        {
+            "ts": [0, 1, 2, 3, 4, 5, 6, 20],
+            "k": [1, 2, 1, 1, 1, 2, 1, 3],
+            "x": [1, 2, 3, 9, 4, None, 5, 6],
+            "last": [False, False, True, False, False, False, False, False],
+        }
+    )
+    # the row at 2 ends both instances, so all before it and itself are known there; 4 is the next
+    # value at 3, and the row at 4 waits for that at 6; the one at 5 waits until the end
+    text = "stream s = x.next() per k until last"
+    assert found_in(text, table, size) == ([3, None, None, 4, 5], [None, None, None])
+    text = "stream s = x.next(2, or: 0) per k until last"
+    assert found_in(text, table, size) == ([0, 0, 0, 5], [0, 0, 0, 0])
+    # silence ends 2 at 8, and 1 at 9, which is known with the row at 20
+    text = "stream s = x.next() per k until last or silence() >= 3"
+    assert found_in(text, table, size) == ([3, None, None, 4, 5, None, None], [None])
+    # an age ends those of 3 and 5 at 7 and 9
+    text = "stream s = x.next(2, or: 0) per k until last or age() >= 4"
+    assert found_in(text, table, size) == ([0, 0, 0, 5, 0, 0, 0], [0])
+
+
+def test_an_end_is_noticed_by_rows_of_the_key_only() -> None:
+    """Instance 1 of trace 0 ends at 4, but the row at 9 is the first one of this trace then."""
+    file = LaterFile("stream x = i.next() per k until silence() > 3")
+    log: list[Row] = [
+        (0, 0, {"i": 1, "k": 1}),
+        (1, 0, {"i": 2, "k": 2}),
+        (3, 0, {"i": 3, "k": 2}),
+        (5, 1, {"i": 4, "k": 1}),
+        (9, 0, {"i": 5, "k": 1}),
+        (9, 0, {"i": 6, "k": 1}),
+    ]
+    reference = file.later()
+    assert all(reference.row(*row) for row in log)
+    wanted = [(4, 0, 0, None), (4, 1, 0, 3), (4, 3, 0, None), (5, 9, 0, 6)]
+    for cuts in [[], [1, 2, 3, 4, 5], [4], [5]]:
+        program = file.program()
+        ticks: list[Tick] = []
+        for start, end in pairwise([0, *cuts, len(log)]):
+            evaluated(
+                program, log[start:end], SCHEMA, periods=file.waiting, ticks=ticks, first=start
+            )
+        found = removed_of(ticks)
+        assert [(*one[:3], one.values["x"]) for one in found] == wanted
+        require_same(found, reference.removed(is_end=False), file)
+
+
+@pytest.mark.parametrize(
+    ("value", "places"),
+    [
+        # the tick at 5 ends instance 1, and the row at 6 is the first one behind it
+        ("count[0,9](row.b) per k every 5 until v > 1", [4, 4]),
+        # the row at 3 ends it
+        ("count[0,9](row.b) per k until v > 1", [2, 4]),
+    ],
+)
+def test_values_of_an_instance_end_it(value: str, places: list[int]) -> None:
+    file = LaterFile(f"stream v = {value}\nstream x = i.next(2) per k until v > 1")
+    log: list[Row] = [
+        (1, 0, {"i": 1, "k": 1, "b": True}),
+        (2, 0, {"i": 2, "k": 2}),
+        (3, 0, {"i": 3, "k": 1, "b": True}),
+        (5, 0, {"i": 4, "k": 2}),
+        (6, 0, {"i": 5, "k": 2}),
+    ]
+    waiting = {"x": LATER}
+    for size in (5, 4):
+        program = StreamProgram({"x": file.wanted["x"]}, file.streams, SCHEMA, periods=waiting)
+        ticks: list[Tick] = []
+        evaluated(
+            program,
+            log[:size],
+            SCHEMA,
+            periods=waiting,
+            ticks=ticks,
+            until=6 if size == 4 else None,
+        )
+        evaluated(program, log[size:], SCHEMA, periods=waiting, ticks=ticks, first=size)
+        assert [(place, value) for _, _, place, _, value in ticks] == [
+            (places[0], None),
+            (places[1], 5),
+            (4, None),
+        ]
 
 
 def test_instances_that_have_ended_are_kept_as_long_as_rows_wait() -> None:
@@ -241,7 +335,7 @@ def test_a_row_that_overflows_has_no_value_for_those_behind() -> None:
 def test_forged_snapshots_are_refused() -> None:
     text = "\n".join(
         [
-            "stream x = i.at(+3) per k until i > 4",
+            "stream x = i.at(+3) + i.next(2) per k until i > 4",
             "stream y = s.at(+2) per k until i > 4",
             "stream w = x[m]",
         ]

@@ -76,7 +76,11 @@ def require_same(found: list[Gone], wanted: list[Gone], what: object) -> None:
     for one, other in zip(found, wanted, strict=True):
         assert one.values.keys() == other.values.keys()
         for name, value in one.values.items():
-            assert same(value, other.values[name]), (one, other, what)
+            wanted_value = other.values[name]
+            if isinstance(value, float) and type(wanted_value) is int:
+                # among floats, constants can be written as integers
+                wanted_value = float(wanted_value)
+            assert same(value, wanted_value), (one, other, what)
 
 
 @given(later_programs(), rows(), CUTS, st.integers(0, 3))
@@ -118,13 +122,13 @@ def test_a_batch_can_be_undone(texts: LaterTexts, log: list[Row], cut: int) -> N
         evaluated(program, log[cut:], periods=texts.waiting, ticks=ticks)
         return ticks
 
-    first = rest()
-    program.undo()
     end = at_end(program, texts.waiting, 0)
     program.undo()
-    require_same(removed_of(rest()), removed_of(first), texts)
+    first = rest()
     program.undo()
     require_same(removed_of(at_end(program, texts.waiting, 0)), removed_of(end), texts)
+    program.undo()
+    require_same(removed_of(rest()), removed_of(first), texts)
 
 
 def test_states_are_equal_however_many_rows_have_come_before() -> None:
@@ -248,7 +252,6 @@ def test_what_cannot_look_at_later_values(text: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("value", "reads", "message"),
     [
-        ("x.next() per k", "s[k] > 3", r"x\.next\(\) does not work in a stream with `per`"),
         ("x per k from x.next() > 1", "s[k] > 3", "instances of s begin and end with rows"),
         ("x per k until x.at(+3) > 1", "s[k] > 3", "instances of s begin and end with rows"),
         ("t per k", "max(s over s) > 3", "over does not work yet with a stream that looks at"),
