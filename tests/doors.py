@@ -504,5 +504,5 @@ if TYPE_CHECKING:
         Writer,
     )
     from mtlmon.text.plausible_times import implausible_time
-    from mtlmon.verdicts.arrays import verdict_type
+    from mtlmon.verdicts.arrays import FALSE, verdict_type
     from mtlmon.verdicts.native import Resolver

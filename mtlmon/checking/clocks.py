@@ -103,12 +103,10 @@ def tick_period(clock: Clock | None) -> int | None:
     return period_of(clock) or 0
 
 
-def refuse_waiting(verdicts: str, *, advances: bool) -> None:
+def refuse_waiting(*, advances: bool) -> None:
     """Refuse what needs rows in the order of time, where rows wait for later values."""
     if advances:
         raise MtlmonError(refused("next, advance"))
-    if verdicts == "first":
-        raise MtlmonError(refused("next, first"))
 
 
 def end_time_of_all(clock: int, end_time: EndTime) -> int | Literal["inf"] | None:

@@ -161,7 +161,7 @@ class LogCheck:
         waits = [one is not None and one.waits for one in self._clocks]
         self._has_waiting = any(waits)
         if self._has_waiting:
-            refuse_waiting(verdicts, advances=advance_every is not None)
+            refuse_waiting(advances=advance_every is not None)
         keys = (policy.key for policy in self.policies)
         self.partitions = partitions_of(keys, key, others=other_keys)
         of_policies = self.partitions.of_policies
@@ -269,6 +269,9 @@ class LogCheck:
         # there were when it was known that no earlier violation is among the rows checked.
         self._keys = [0] * count
         self._known_keys = [0] * count
+        # If the first violation is wanted: for each policy on rows that wait for later values, its
+        # number, and time-stamp and trace of the earliest one; None before that is asked.
+        self._waiting: list[tuple[int, tuple[int, int]]] | None = None
         # once the log has ended: a time-stamp that no further event is below
         self._end_clock: int | None = None
         self.first_time_stamp: int | None = None
@@ -461,6 +464,7 @@ class LogCheck:
         offsets = self._row_offsets
         chosen = points_of(batch, self._monitors, partitions, self._clocks, offsets)
         events, own_numbers = chosen.events, chosen.numbers
+        self._note_waiting(source)
         if self.messages is not None:
             self.messages.add(batch, chosen)
         count = len(batch.time_stamps)
@@ -487,11 +491,13 @@ class LogCheck:
             if self.row_tracker is not None:
                 self.row_tracker.add(batch, first, first + len(time_stamps), chosen)
             self._note_memory()
+            end = first + len(time_stamps)
+            is_whole = False
             try:
                 yield from self._feeder.feed(events, of_policies, first, time_stamps, chosen, batch)
+                is_whole = end == count
             finally:
-                self._look_for_first()
-            end = first + len(time_stamps)
+                self._look_for_first(is_within_batch=not is_whole)
             if self._wants_first:
                 self._note_keys(numbers, first, end)
             self.position += len(time_stamps)
@@ -523,6 +529,8 @@ class LogCheck:
             source: the log, which refuses such events from now on.
             time_stamp: the time, which is above the last event.
         """
+        if self._waiting is None:
+            self._note_waiting(source)
         while self._feeder.passed < time_stamp:
             until = self.next_due(source, time_stamp)
             if self._has_ticks:
@@ -576,6 +584,7 @@ class LogCheck:
             return
         following = clock_at_end(clock, end_time)
         is_closed = is_end_of_time(following)
+        self._note_waiting(source)
         if self._has_ticks:
             limit = clock + 1 if following is None else following
             for batch in source.ticks_until(limit):
@@ -585,11 +594,23 @@ class LogCheck:
         if self._has_waiting and is_closed:
             for batch in source.released():
                 yield from self.feed(batch, source)
+                if self.is_stopped:
+                    return
         self._end_clock = max(clock if following is None else following, self._feeder.passed)
         self._native.finish(self._end_clock, is_closed)
         self._feeder.clock = None
         self._note_time()
         yield
+
+    def _note_waiting(self, source: EventSource) -> None:
+        """Find the earliest rows that wait for later values, before another batch is prepared."""
+        if not (self._wants_first and self._has_waiting):
+            return
+        self._waiting = []
+        for policy, clock in enumerate(self._clocks):
+            if clock is not None and clock.waits:
+                found = source.earliest_waiting(self._partition_of[policy], clock)
+                self._waiting += [] if found is None else [(policy, found)]
 
     def _note_keys(self, numbers: Sequence[StreamNumbers], start: int, end: int) -> None:
         """Count the keys of rows that have been checked, and those up to the first violation."""
@@ -711,8 +732,12 @@ class LogCheck:
         """End the threads of the check; no more events can come."""
         self._feeder.close()
 
-    def _look_for_first(self) -> None:
-        """Look for the earliest violation; stop once no earlier or simultaneous one can come."""
+    def _look_for_first(self, *, is_within_batch: bool = False) -> None:
+        """Look for the earliest violation; stop once no earlier or simultaneous one can come.
+
+        Args:
+            is_within_batch: whether the rest of the batch may let go rows that have waited.
+        """
         first = self._native.first
         if first is None or not first.is_found:
             return
@@ -720,6 +745,8 @@ class LogCheck:
             self.row_tracker.note_first(first)
         if self.messages is not None:
             self.messages.note_first(first)
+        if is_within_batch and self._has_waiting:
+            return
         earliest = self._earliest_pending()
         if first.needs_later_time and self._feeder.clock is not None:
             return
@@ -745,9 +772,17 @@ class LogCheck:
             self.violations.add_false(*violation)
 
     def _earliest_pending(self) -> tuple[int, int, int] | None:
-        """Return time-stamp, offset and policy of the earliest undecided time-point."""
+        """Return time-stamp, offset and policy of the earliest undecided time-point.
+
+        Rows that wait for later values are among them.
+        """
+        waiting = [
+            (time_stamp, self._native.next_offset(policy, number, time_stamp), policy)
+            for policy, (time_stamp, number) in self._waiting or ()
+        ]
         if self._end_clock is None:
-            return self._native.earliest_pending
+            earliest = self._native.earliest_pending
+            return min([*waiting, *([] if earliest is None else [earliest])], default=None)
         # What the end has decided is not saved with the other states.
         pending = (
             (point.time_stamp, point.offset, policy)
@@ -755,7 +790,7 @@ class LogCheck:
             for number in self.pending_keys(policy)
             for point in self.pending(policy, number)
         )
-        return min(pending, default=None)
+        return min([*waiting, *pending], default=None)
 
 
 def _largest(numbers: StreamNumbers) -> int:

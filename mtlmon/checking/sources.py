@@ -167,6 +167,14 @@ class EventSource(Protocol):
         Only the relations whose changes are time-points count. No row is below `limit` any more.
         """
 
+    def earliest_waiting(self, partition: int, clock: Clock) -> tuple[int, int] | None:
+        """Return time and trace of the earliest row that waits for later values; None without any.
+
+        Args:
+            partition: the number of the partition.
+            clock: the time-points that are rows which wait.
+        """
+
     def released(self) -> Iterator[EventBatch]:
         """Yield batches without rows, with the rows that wait for later values: none come."""
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from mtlmon.checking.time_points import ChosenPoints
     from mtlmon.history.operations import Corrections
     from mtlmon.policy.definitions import Clock
-    from mtlmon.policy.predicates.time_points import When
+    from mtlmon.policy.predicates.time_points import Waiting, When
     from mtlmon.streams.atoms import TickAtoms, Values
     from mtlmon.support.inputs import FollowedFile, Input
     from mtlmon.tables.columns.times import Times
@@ -457,6 +457,12 @@ class TextLog(BatchReader[TextBatch]):
     def points_left_out(self) -> int:
         """The number of time-points that were left out, as integers overflow there."""
         return 0 if self._streams is None else self._streams.points_left_out
+
+    def earliest_waiting(self, partition: int, clock: Clock) -> tuple[int, int] | None:
+        """Return time and trace of the earliest line that waits, as `EventSource` says."""
+        if self._streams is None:
+            return None
+        return self._streams.atoms.earliest_waiting(partition, cast("Waiting", clock.period))
 
     @property
     def waiting_rows(self) -> int:

@@ -45,8 +45,8 @@ cdef class EventOrder:
     cdef list on_ticks              # whether the events of each policy are ticks
     cdef Source *sources
     cdef uint32_t policy_count
-    # If events have places: for each position of the turn, its time-stamp, and how many rows of the
-    # turn come before it.
+    # If events have places: for each position of the turn, the time of the log there, and how many
+    # rows of the turn come before it.
     cdef bint has_places
     cdef uint64_t *times
     cdef uint32_t *rows_before
@@ -70,5 +70,6 @@ cdef class EventOrder:
     cdef void load_cursor(self, Cursor *cursor, const Source *source) noexcept nogil
     cdef size_t row_behind(self, uint64_t time_stamp) noexcept nogil
     cdef size_t rows_read(self, size_t first, size_t place) noexcept nogil
+    cdef bint is_row_done(self, size_t first, size_t place) noexcept nogil
     cdef size_t events_before(self, uint32_t policy, size_t position, size_t count) noexcept nogil
     cdef size_t held_bytes(self) noexcept

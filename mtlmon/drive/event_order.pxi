@@ -180,6 +180,9 @@ cdef class EventOrder:
                 sizeof(uint32_t)
             )
             self.times[self.position_count] = found.time_stamp
+            if not found.is_tick and found.place < self.row_time_count:
+                # it may have waited for this row
+                self.times[self.position_count] = <uint64_t> self.row_times[found.place]
             self.rows_before[self.position_count] = <uint32_t> min(found.place - first, count)
             for policy in range(self.policy_count):
                 cursor = &cursors[policy]
@@ -236,6 +239,16 @@ cdef class EventOrder:
         if row < self.row_time_count and <uint64_t> self.row_times[row] == self.times[place]:
             row += 1
         return row - first
+
+    cdef bint is_row_done(self, size_t first, size_t place) noexcept nogil:
+        """Whether no other position comes with the row of a position, or it comes with none."""
+        cdef size_t following = place + 1
+        if not self.has_places or following >= self.position_count:
+            return True
+        return (
+            self.rows_before[following] != self.rows_before[place]
+            or self.rows_read(first, place) == self.rows_before[place]
+        )
 
     cdef size_t events_before(
         self, uint32_t policy, size_t position, size_t count

@@ -649,6 +649,14 @@ cdef class PolicyMonitors(MemoryHolder):
                     is_found = True
         return (earliest, earliest_offset, earliest_policy) if is_found else None
 
+    def next_offset(self, uint32_t policy, uint32_t stream, uint64_t time_stamp):
+        """Return the offset that the next event of a stream has if it has a time-stamp."""
+        cdef KeyedMonitors one = self.monitors[policy]
+        cdef uint64_t last = 0, offset = 0
+        if stream >= one.streams.count or not one.streams.last_point(stream, &last, &offset):
+            return 0
+        return offset + 1 if last == time_stamp else 0
+
     def forget_idle(self, uint64_t clock, uint32_t partition=0, bytes can_go=None):
         """Forget a partition's streams that behave like new ones, if no event is below `clock`.
 
@@ -815,16 +823,20 @@ cdef class PolicyMonitors(MemoryHolder):
             return 0
         for place in range(count):
             # For a violation that waits, an event matters even if it brings no verdicts.
-            if place and not self.is_answered(place) and not self.first.waits_for_time():
+            if place and not self.is_answered(place) and not (
+                self.first.waits_for_time() or self.first.has_news
+            ):
                 continue
-            if self.order.has_places:
+            if self.order.has_places and not self.first.has_news:
                 self.pass_rows(start, self.order.rows_before[place], place)
             self.first.begin_event(
                 self.order.times[place] if self.order.has_places
                 else columns.time_stamp_of(start + place)
             )
             self.take_answers(place, place + 1)
-            if self.first.end_event(self.event_count + self.order.rows_read(start, place)):
+            if (place + 1 == count or self.order.is_row_done(start, place)) and (
+                self.first.end_event(self.event_count + self.order.rows_read(start, place))
+            ):
                 self.note_events(place + 1)
         return 0
 

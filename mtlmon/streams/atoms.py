@@ -509,6 +509,11 @@ class StreamAtoms:
         """The number of rows that wait for later values."""
         return max((one.waiting_rows for one in self._programs if one is not None), default=0)
 
+    def earliest_waiting(self, partition: int, period: Waiting) -> tuple[int, int] | None:
+        """Return time and trace of the earliest of some rows that wait; None if none does."""
+        program = self._programs[partition]
+        return None if program is None else program.holdings[period].native.earliest
+
     def released(self) -> Computed:
         """Compute what is left of the rows that wait: no more rows come at all.
 

@@ -1084,6 +1084,17 @@ cdef class HeldRows:
         self.begin()
 
     @property
+    def earliest(self):
+        """The time and the trace of the earliest row that waits; None if none does."""
+        cdef uint32_t found = NO_ROW
+        cdef uint32_t number, head
+        for number in range(self.traces):
+            head = self.heads[number]
+            if head != NO_ROW and (found == NO_ROW or self.times[head] < self.times[found]):
+                found = head
+        return None if found == NO_ROW else (self.times[found], self.numbers[found])
+
+    @property
     def waiting(self):
         """The number of rows that wait."""
         return self.held

@@ -86,11 +86,6 @@ REFUSALS: Mapping[str, Refusal] = {
         "use --verdicts false",
         given="--fail-on-vacuous or --vacuous",
     ),
-    "next, first": Refusal(
-        "--verdicts first does not work yet with next(...)",
-        "rows wait for later ones, so what is decided first is not what comes first",
-        "--lateness 0 works with it",
-    ),
     "next, advance": Refusal(
         "--advance-every does not work with next(...)",
         "rows wait for later ones, which advancing would not",

@@ -72,7 +72,9 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from mtlmon.policy import Predicate
+    from mtlmon.policy.definitions import Clock
     from mtlmon.policy.predicates.environment import Environment, Relation
+    from mtlmon.policy.predicates.time_points import Waiting
     from mtlmon.relations.revised import RevisedRelations
     from mtlmon.streams.atoms import Computed, StreamAtoms
     from mtlmon.support.inputs import FollowedFile
@@ -380,6 +382,12 @@ class TableEvents(BatchReader[EventBatch], NotCopied):
     def waiting_rows(self) -> int:
         """The number of rows that wait for later values."""
         return 0 if self._streams is None else self._streams.waiting_rows
+
+    def earliest_waiting(self, partition: int, clock: Clock) -> tuple[int, int] | None:
+        """Return time and trace of the earliest row that waits, as `EventSource` says."""
+        if self._streams is None:
+            return None
+        return self._streams.earliest_waiting(partition, cast("Waiting", clock.period))
 
     @property
     def unmatched(self) -> int:

@@ -117,6 +117,9 @@ class LogOfRows:
     def next_change(self, start: int, limit: int) -> None:
         return None
 
+    def earliest_waiting(self, partition: int, clock: Clock) -> None:
+        return None
+
     def released(self) -> Iterator[EventBatch]:
         return iter(())
 

@@ -16,6 +16,7 @@ from mtlmon.policy import parse_policies
 from mtlmon.tables import open_tables
 from tests.doors import LogCheck
 from tests.doors import streams_atoms as stream_atoms
+from tests.traces import EndTime
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,7 +49,14 @@ OF_KEYS = [
     "policy owned on changes of own: NEXT[0,9] own[k = k.hold()].c < 3"
 ]
 SCHEMA = pa.schema(
-    {"ts": pa.int64(), "k": pa.string(), "u": pa.string(), "p": pa.bool_(), "q": pa.bool_()}
+    {
+        "ts": pa.int64(),
+        "k": pa.string(),
+        "u": pa.string(),
+        "p": pa.bool_(),
+        "q": pa.bool_(),
+        "x": pa.int64(),
+    }
 )
 
 
@@ -70,7 +78,15 @@ class Cuts(NamedTuple):
     steps: list[int]
 
 
-def outcome_of(texts: list[str], rows: list[Row], cuts: Cuts, *, key: str, saves: bool) -> Outcome:
+def outcome_of(
+    texts: list[str],
+    rows: list[Row],
+    cuts: Cuts,
+    *,
+    key: str,
+    saves: bool,
+    end_time: EndTime = None,
+) -> Outcome:
     """Check a log that is cut into pieces; perhaps go on in a new check after each of them."""
     file = parse_policies(key + "\n".join(texts))
 
@@ -119,7 +135,7 @@ def outcome_of(texts: list[str], rows: list[Row], cuts: Cuts, *, key: str, saves
                         take()
                     source.pass_time(time_stamp)
             if not check.is_stopped:
-                for _ in check.end(source):
+                for _ in check.end(source, end_time):
                     take()
     if not check.is_stopped:
         return Outcome(None, None, None, None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
@@ -158,11 +159,28 @@ def test_messages_and_explanations_show_later_values(paths: tuple[str, str]) -> 
 
 
 def test_what_the_command_refuses(paths: tuple[str, str]) -> None:
-    for option in (["--verdicts", "first"], ["--advance-every", "3"]):
-        done = mtlmon(*option, *paths)
-        assert done.status == 2
-        assert "with next(...)" in done.errors
-        assert "Traceback" not in done.errors
+    done = mtlmon("--advance-every", "3", *paths)
+    assert done.status == 2
+    assert "with next(...)" in done.errors
+    assert "Traceback" not in done.errors
+
+
+def test_the_first_violation_is_the_earliest_one(paths: tuple[str, str]) -> None:
+    """It is known later than others, and a row that still waits at the end may come before them."""
+    policies, log = map(Path, paths)
+    done = mtlmon("--verdicts", "first", "--rows", *paths)
+    assert done.output == f"jump\ta\t1:0 false\t{log}:2\n"
+    policies.write_text("unit s\npolicy low: x < 50\npolicy up: x.next(2) > 4\n")
+    log.write_text("ts,x\n1,1\n2,60\n3,2\n4,70\n")
+    done = mtlmon("--verdicts", "first", "--summary", *paths)
+    assert done.output == "up\t1:0 false\n"
+    assert re.search(r"^rows +3$", done.errors, re.MULTILINE)
+    log.write_text("ts,x\n1,9\n2,60\n")
+    done = mtlmon("--verdicts", "first", *paths)
+    assert (done.output, done.status) == ("", 1)
+    assert "2:0 is false, but a time-point of time-stamp 1 is undecided at the end" in done.errors
+    done = mtlmon("--verdicts", "first", "--end-time", "inf", *paths)
+    assert done.output == "up\t1:0 false\n"
 
 
 def test_overflow_is_of_the_row_that_waited(tmp_path: Path) -> None:

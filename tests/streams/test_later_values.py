@@ -281,7 +281,5 @@ def test_clocks_that_cannot_wait(text: str, message: str) -> None:
 
 def test_what_is_about_the_time_of_the_whole_log() -> None:
     text = "policy p: x.next() > 3"
-    with pytest.raises(MtlmonError, match=r"verdicts='first' does not work yet with next"):
-        mtlmon.check(text, ROWS, verdicts="first").finish()
     with pytest.raises(MtlmonError, match="advance_every does not work with next"):
         mtlmon.check(text, ROWS, advance_every=3).finish()
