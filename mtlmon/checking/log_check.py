@@ -50,7 +50,7 @@ __all__ = ["LogCheck"]
 
 # The number of events, times policies, to process before verdicts are taken out.
 _SLICE_EVENTS = 1 << 16
-_LEAST_EVENTS = 1 << 13
+_LEAST_EVENTS = 1 << 15
 # The approximate size of an event's verdict until it is taken out.
 _VERDICT_BYTES = 100
 

@@ -39,6 +39,7 @@ cdef class PolicyMonitors(MemoryHolder):
     cdef list rows_by_trace
     cdef list first_policies        # by partition: the number of its first policy
     cdef size_t batch               # events, or streams, that the policies process in turn
+    cdef size_t turn                # events of the next turn
     cdef Delivery delivery
     cdef PolicyLines lines          # the sink of the delivery if it is not `verdicts`, else None
     cdef public object executor

@@ -41,6 +41,10 @@ from mtlmon.traces.native cimport NO_NUMBER, RowsByTrace
 
 cdef enum:
     BATCH = 1 << 13
+    # PERF: each policy finds its tables out of the caches in its turn, so turns are longer while few
+    # verdicts come
+    LONGEST_TURN = 4 * BATCH
+    FEW_VERDICTS = 4            # of an event
     # the smallest batch, under a memory limit; and what an event's verdict takes in transit
     LEAST_BATCH = 1 << 8
     VERDICT_BYTES = 200
@@ -148,6 +152,7 @@ cdef class PolicyMonitors(MemoryHolder):
                 self.memory.share(8 * <size_t> self.policy_count) // VERDICT_BYTES,
             ),
         )
+        self.turn = self.batch
         if self.memory.allowed != NO_LIMIT():
             for one in monitors:
                 one.set_limit(self.memory, self.policy_count)
@@ -314,7 +319,7 @@ cdef class PolicyMonitors(MemoryHolder):
             one.streams.worker.enter()
         try:
             while count or order.has_places:
-                turn = min(self.batch, count)
+                turn = min(self.turn, count)
                 if turn < count and order.row_times != NULL:
                     last_tick_end = <uint64_t> order.row_times[first + turn - 1]
                 elif tick_end is not None:
@@ -342,6 +347,7 @@ cdef class PolicyMonitors(MemoryHolder):
         cdef Source *source
         cdef uint32_t policy
         cdef size_t row_count = count
+        cdef size_t verdicts = 0
         cdef size_t k
         self.begin_passing(events)
         if self.executor is None:
@@ -368,8 +374,13 @@ cdef class PolicyMonitors(MemoryHolder):
                 for k in range(one.rows.count):
                     one.rows.policies[k] = source.positions[one.rows.policies[k]]
             self.prepare(one, policy)
+            verdicts += one.rows.count
             self.parts[policy].events_before = one.streams.event_count - one.done
             self.parts[policy].event_count = one.done
+        if verdicts > FEW_VERDICTS * count or self.memory.allowed != NO_LIMIT():
+            self.turn = self.batch
+        else:
+            self.turn = min(2 * self.turn, <size_t> LONGEST_TURN)
         columns = events[0]
         with nogil:
             self.merge(count, columns, first)
