@@ -82,7 +82,8 @@ def _limit(
         times = given[np.searchsorted(given, done) :]
         # at worst, all traces with new letters stay awake
         traces = count + np.arange(1, len(times) + 1)
-        ticks = traces * ((times - done) // period + 1) if period else traces
+        # no more than matters, as products of times could overflow
+        ticks = traces * np.minimum((times - done) // period + 1, most) if period else traces
         place = int(np.searchsorted(ticks, most))
         if place < len(times):
             limit = min(limit, max(int(times[place]), done + max(1, period)))

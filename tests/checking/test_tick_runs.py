@@ -7,10 +7,12 @@ from itertools import cycle
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import mtlmon
 from mtlmon.errors import LimitError, SnapshotError
 from mtlmon.tables import KeyedMonitors
 from tests.checking.test_policy_monitors import taken
@@ -351,3 +353,18 @@ def test_an_error_at_a_tick_ends_all_policies_there(monkeypatch: pytest.MonkeyPa
         found.append(taken(monitors))
     assert found[0] == found[1]
     assert found[0]
+
+
+def test_the_first_ticks_are_far_from_the_beginning_of_time() -> None:
+    """Rationale: three keys have their first ticks 2^62 ticks behind time 0.
+
+    The product of both is no number of 64 bits. Time went on in steps then, without end.
+    """
+    first = 2**62 + 1
+    table = pa.table({"ts": [first, first + 1, first + 2, first + 3], "k": ["a", "b", "c", "a"]})
+    run = mtlmon.check("key k\npolicy p on every 1: count[0,1]() > 0", table)
+    found = [(answer.time - first, answer["k"], answer.verdict) for answer in run]
+    assert found == [
+        *((0, "a", True), (1, "a", True), (1, "b", True)),
+        *((2, "a", False), (2, "b", True), (2, "c", True)),
+    ]
