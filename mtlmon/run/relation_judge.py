@@ -44,12 +44,15 @@ if TYPE_CHECKING:
     from os import stat_result
     from typing import Any
 
+    import pyarrow as pa
+
     from mtlmon.arrays.native import KeyTable
     from mtlmon.checking.partitions import Partitions
     from mtlmon.checking.text_logs import LineEvents, TextBatch, TextLog
     from mtlmon.engine.native import MemoryLimit
     from mtlmon.policy import PolicyFile
     from mtlmon.policy.limits import Tally
+    from mtlmon.policy.predicates.environment import Relation as LookedUp
     from mtlmon.policy.predicates.kinds import Kind
     from mtlmon.policy.predicates.time_points import When
     from mtlmon.relational import Analysis
@@ -160,7 +163,10 @@ class RelationJudge(Judge):
         if self.engine is None:
             tables = self.tables
             if self.analysis is None:
-                typed = (None,) if tables is None else (tables.schema, tables.looked_up)
+                typed: tuple[pa.Schema | None, Mapping[str, LookedUp] | None] = (None, None)
+                if tables is not None and tables.schema is not None:
+                    # relations of rows have columns once rows do
+                    typed = tables.schema, tables.looked_up
                 self.analysis = valid_analysis(self.file, *typed)
             self.engine = engine_for(self.file, self.analysis, self.options)
         return self.engine
