@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from itertools import pairwise
 from typing import Any
 
@@ -141,6 +142,54 @@ def test_a_batch_can_be_undone(file: LaterFile, log: list[Row], cut: int) -> Non
     require_same(removed_of(at_end(program, file.waiting, 0, SCHEMA)), removed_of(end), file)
     program.undo()
     require_same(removed_of(rest()), removed_of(first), file)
+
+
+def test_states_go_on_from_snapshots_and_after_what_is_undone() -> None:
+    """Between any two rows: rows that are undone give values to others, and end instances."""
+    rest = "per k as p until m = p or silence() > 4"
+    file = LaterFile(
+        f"stream x = i.next() {rest}\n"
+        f"stream y = i.next(3, or: 0) + i.at(+2) {rest}\n"
+        f"stream z = s.next(2) {rest}"
+    )
+    source = random.Random(1)
+    log: list[Row] = []
+    for number in range(50):
+        time = log[-1][0] + source.choice([0, 1, 1, 3]) if log else 0
+        ended = source.choice([None, None, None, 0, 1, 2])
+        value = source.choice([None, number, number])
+        cells = {"k": source.randrange(3), "m": ended, "i": value, "s": f"s{number}"}
+        log.append((time, source.randrange(2), cells))
+    wanted: list[Tick] = []
+    whole = file.program()
+    evaluated(whole, log, SCHEMA, periods=file.waiting, ticks=wanted)
+    wanted += at_end(whole, file.waiting, len(log), SCHEMA)
+    for cut in range(len(log) + 1):
+        program = file.program()
+        before: list[Tick] = []
+        evaluated(program, log[:cut], SCHEMA, periods=file.waiting, ticks=before)
+        last = log[cut - 1][0] if cut else 0
+        others: list[Row] = [
+            (last + time, trace, {"k": number % 3, "m": end, "i": value, "s": "other"})
+            for time, value in ((0, None), (2, 1000), (9, 1000))
+            for number, end in enumerate((None, None, None, 0, 2, 1))
+            for trace in (0, 1)
+        ]
+        for undone in (others, others[12:15], others[:6]):
+            evaluated(program, undone, SCHEMA, periods=file.waiting, ticks=[])
+            program.undo()
+            at_end(program, file.waiting, 0, SCHEMA)
+            program.undo()
+        snapshot = program.snapshot()
+        restored = file.program()
+        restored.restore(snapshot)
+        assert restored.snapshot() == snapshot
+        # the first one has new numbers of instances
+        for one in (program, restored):
+            ticks = list(before)
+            evaluated(one, log[cut:], SCHEMA, periods=file.waiting, ticks=ticks, first=cut)
+            ticks += at_end(one, file.waiting, len(log), SCHEMA)
+            assert sorted(ticks, key=repr) == sorted(wanted, key=repr), cut
 
 
 def found_in(text: str, table: pa.Table, size: int) -> tuple[list[Any], list[Any]]:
