@@ -471,6 +471,11 @@ def instances_of(family: Family, load: Load, calls: InstanceCalls | None = None)
     """
     living = load.living(family)
     batch = load.births(family)
+    for holding, _ in family.waiting:
+        # those that have ended are kept for rows that wait
+        if load.waiting_rows_of_trace(holding) is None:
+            reason = _NO_INSTANCES if living is None else _why_waiting(holding)
+            return OfInstances(None, batch, reason)
     for one in family.calls:
         of_row = len(one.calls)
         batch += _MOST_CALLS + 2 * (living or 0) if one.calls_all else LARGEST_BATCH * of_row
@@ -504,9 +509,6 @@ def kept_instances(
     living, batch, reason, _ = instances_of(family, load)
     own = load.of_instances(family)
     if living is None or own.traces is None:
-        if living is not None:
-            kept = (one for one, _ in family.waiting if load.waiting_rows(one) is None)
-            reason = next(map(_why_waiting, kept), reason)
         return Kept(shown, "living instances", None, None, reason)
     words = f"{living:,} living instances"
     if load.traces is None:

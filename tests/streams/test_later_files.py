@@ -365,6 +365,7 @@ def test_rows_that_wait_in_instances_have_a_bound_where_time_ends_these(
     done = mtlmon("analyze", str(file), str(log))
     assert done.status == bool(reason), done.output
     assert (reason or f"{rows_within + 1} rows that wait") in done.output
+    assert "limits the keys" not in done.output
 
 
 def test_keys_that_streams_do_not_remember_are_forgotten(tmp_path: Path) -> None:
