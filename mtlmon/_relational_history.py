@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from mtlmon.engine.guarding import Guard, guarded
 from mtlmon.errors import EventError, MtlmonError, PolicyError, SnapshotError
-from mtlmon.history.history import length_of, require_ids
+from mtlmon.history.history import count_of, require_ids
 from mtlmon.history.operations import ADVANCE, INSERT, RETRACT, Corrections, operation_codes
 from mtlmon.relational.analysis import valid_analysis, valid_keyed_file
 from mtlmon.relational.correcting.points import PointHistory
@@ -245,7 +245,7 @@ class RelationalHistory:
                 the events may have been forgotten.
         """
         start, end = checked_time_stamp(start), checked_time_stamp(end)
-        if not self._points.count_events(start, end, length_of(count, "count")):
+        if not self._points.count_events(start, end, count_of(count, "count")):
             raise EventError(
                 f"events from {start} on may be forgotten already, as such late ones are refused: "
                 "say earlier how many there are"

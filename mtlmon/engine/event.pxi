@@ -31,9 +31,7 @@ cdef uint64_t read_time(object value, str what) except? 0:
         try:
             value = index(value)
         except TypeError:
-            raise EventTypeError(
-                f"a {what} is an integer, not {type(value).__name__}"
-            ) from None
+            raise EventTypeError(f"{what}s are integers, not {type(value).__name__}") from None
     time = PyLong_AsLongLongAndOverflow(value, &overflow)
     if overflow or time < 0:
         raise TimeStampError(f"{what} {value} is not between 0 and 2^63-1")

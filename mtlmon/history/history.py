@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from mtlmon.engine.native import Program
     from mtlmon.syntax.formula import Formula
 
-__all__ = ["COUNTERS", "History", "length_of", "require_ids"]
+__all__ = ["COUNTERS", "History", "count_of", "require_ids"]
 
 COUNTERS: dict[str, Callable[[Histories], int]] = {
     "events": lambda one: one.event_count,
@@ -363,7 +363,7 @@ class History:
         if self._clock == "key":
             raise EventError("each key has its own time: events of an interval cannot be counted")
         start, end = checked_time_stamp(start), checked_time_stamp(end)
-        if not self._histories.complete(start, end, length_of(count, "count")):
+        if not self._histories.complete(start, end, count_of(count, "count")):
             raise EventError(
                 f"events from {start} on may be forgotten already, as such late ones are refused: "
                 "say earlier how many there are"
@@ -623,9 +623,14 @@ def require_ids(codes: NDArray[np.uint8], names: Sequence[Hashable] | None) -> N
 
 
 def length_of(value: object, name: str) -> int:
-    """Return a length of time, or another number from 0 on, as an integer of Python."""
+    """Return a length of time as an integer of Python."""
+    return count_of(value, name, " in the unit of the time-stamps")
+
+
+def count_of(value: object, name: str, unit: str = "") -> int:
+    """Return a number from 0 on as an integer of Python; its unit is for the error."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-        raise MtlmonError(f"{name} is an integer in the unit of the time-stamps, not {value!r}")
+        raise MtlmonError(f"{name} is an integer{unit}, not {value!r}")
     if not 0 <= value <= LARGEST_TIME_STAMP:
         raise MtlmonError(f"{name} is from 0 to 2^63-1, not {value}")
     return int(value)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, SupportsIndex
 
 from mtlmon.errors import MtlmonError, TimeStampError, ViolationError
 from mtlmon.support.copies import NotCopied
+from mtlmon.support.time_stamps import checked_time_stamp
 from mtlmon.syntax.bounds import UNITS
 from mtlmon.testing import report
 from mtlmon.testing.callers import Caller, ErrorsForOwner, caller
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
 
 __all__ = ["LiveMonitor"]
 
-LARGEST_TIME_STAMP = (1 << 63) - 1
 _NO_VALUES: Mapping[str, object] = {}
 
 
@@ -272,7 +272,7 @@ class LiveMonitor(NotCopied):
             if time_stamp is None:
                 self._put_now(None)
             else:
-                stamp = index(self._times.read(time_stamp))
+                stamp = checked_time_stamp(self._times.read(time_stamp))
                 with self._door:
                     if stamp >= self._known_time:
                         self._put(self._checked(stamp), None)
@@ -402,9 +402,7 @@ class LiveMonitor(NotCopied):
 
     def _checked(self, time_stamp: SupportsIndex) -> int:
         __tracebackhide__ = True
-        number = index(time_stamp)
-        if not 0 <= number <= LARGEST_TIME_STAMP:
-            raise TimeStampError(f"time-stamp {number} is not between 0 and 2^63-1")
+        number = checked_time_stamp(time_stamp)
         if self._order is None and number < self._last_time_stamp:
             raise TimeStampError(
                 f"time-stamp {number} is below {self._last_time_stamp}: time-stamps must not "

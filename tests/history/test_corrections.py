@@ -365,6 +365,8 @@ def test_an_interval_that_never_fills() -> None:
         history.complete(2, 30, 7)
     with pytest.raises(EventError, match="is empty"):
         history.complete(5, 5, 0)
+    with pytest.raises(MtlmonError, match=r"^count is an integer, not 5\.5$"):
+        history.complete(2, 30, 5.5)  # type: ignore[arg-type]
     keyed = History("p", lateness=5, clock="key")
     with pytest.raises(EventError, match="its own time"):
         keyed.complete(0, 3, 1)

@@ -155,8 +155,11 @@ def test_bad_time_stamps_are_refused(time_stamp: int) -> None:
     monitor.step(5, {"p"})
     with pytest.raises(TimeStampError, match=str(time_stamp)):
         monitor.step(time_stamp, {"p"})
-    with pytest.raises(TypeError):
-        monitor.step(5.0, {"p"})
+    for stamp in (5.0, True):
+        with pytest.raises(TypeError, match=rf"integers?, not {stamp}"):
+            monitor.step(stamp, {"p"})
+        with pytest.raises(TypeError, match=rf"integers?, not {stamp}"):
+            monitor.advance(stamp)
     with pytest.raises(TypeError, match="not the one string"):
         monitor.step(5, "p")
     monitor.step(5, {"p"})
