@@ -25,6 +25,20 @@ cdef int moved_states(
     return 0
 
 
+cdef uint32_t used_states(
+    const void *states, size_t item_size, uint32_t traces
+) noexcept nogil:
+    """The number of traces up to the last one whose state is not all zeros.
+
+    Snapshots have these, so they get smaller where traces are forgotten.
+    """
+    cdef const char *bytes = <const char *> states
+    cdef size_t used = traces * item_size
+    while used and bytes[used - 1] == 0:
+        used -= 1
+    return <uint32_t> ((used + item_size - 1) // item_size)
+
+
 @final
 cdef class Fold(Kernel):
     """The first, last, smallest or largest of all values that are at least `lower` old.
@@ -177,9 +191,10 @@ cdef class Fold(Kernel):
 
     cdef int write(self, NumberWriter writer) except -1:
         cdef uint32_t number
+        cdef uint32_t traces = used_states(self.found, 1, self.traces)
         write_rows(&self.rows, writer)
-        writer.put(self.traces)
-        for number in range(self.traces):
+        writer.put(traces)
+        for number in range(traces):
             writer.put(self.found[number])
             if self.found[number]:
                 writer.put(zigzag(self.codes[number]))
@@ -446,8 +461,9 @@ cdef class Last(Kernel):
     cdef int write(self, NumberWriter writer) except -1:
         cdef uint32_t number
         cdef uint64_t count, age
-        writer.put(self.traces)
-        for number in range(self.traces):
+        cdef uint32_t traces = used_states(self.counts, sizeof(uint64_t), self.traces)
+        writer.put(traces)
+        for number in range(traces):
             count = min(self.counts[number], <uint64_t> self.distance)
             writer.put(count)
             for age in range(count, 0, -1):

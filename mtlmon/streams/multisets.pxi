@@ -734,13 +734,14 @@ cdef class QuantileWindow(Window):
         return Window.renumber(self, numbers, count)
 
     cdef int write(self, NumberWriter writer) except -1:
-        cdef uint32_t number, block, place
+        cdef uint32_t number, block, place, traces
         cdef Sorted *sorted
         Window.write(self, writer)
         if self.is_bounded:
             return 0
-        writer.put(self.traces)
-        for number in range(self.traces):
+        traces = used_states(self.sorted, sizeof(Sorted), self.traces)
+        writer.put(traces)
+        for number in range(traces):
             sorted = &self.sorted[number]
             writer.put(<uint64_t> sorted.undefined)
             writer.put(<uint64_t> sorted.count)

@@ -603,10 +603,11 @@ cdef class CountWindow(Window):
 
     cdef int write(self, NumberWriter writer) except -1:
         cdef uint32_t number
+        cdef uint32_t traces = used_states(self.counts, sizeof(int64_t), self.traces)
         Window.write(self, writer)
         if not self.is_bounded:
-            writer.put(self.traces)
-            for number in range(self.traces):
+            writer.put(traces)
+            for number in range(traces):
                 writer.put(<uint64_t> self.counts[number])
         return 0
 

@@ -267,6 +267,31 @@ def test_a_trace_without_rows_takes_no_state_over(
     assert all(map(same, restored.feed(rows), wanted))
 
 
+@pytest.mark.parametrize("bounds", [(0, None), (0, 20)])
+@pytest.mark.parametrize("name", ["count", "min", "max", "first", "last", "median", "of rows"])
+def test_snapshots_get_smaller_where_traces_are_forgotten(
+    name: str, bounds: tuple[int, int | None]
+) -> None:
+    def new() -> Feeder:
+        kernel = native.Last(2, False) if name == "of rows" else kernel_of(name, False, *bounds)
+        return Feeder(kernel, False, name == "median")
+
+    feeder, alone = new(), new()
+    for one, count in ((feeder, 1000), (alone, 1)):
+        one.kernel.begin()
+        one.feed([(1, trace, 5) for trace in range(count)])
+    kept = np.full(1000, 2**32 - 1, np.uint32)
+    kept[0] = 0
+    feeder.kernel.keep(kept.tobytes())
+    assert len(feeder.kernel.snapshot()) <= len(alone.kernel.snapshot()) + 8
+    restored = new()
+    restored.kernel.restore(feeder.kernel.snapshot())
+    restored.clock = feeder.clock
+    rows: list[tuple[int, int, Value]] = [(4, 0, 7), (5, 999, 2), (6, 0, 1), (6, 1, 3)]
+    feeder.kernel.begin()
+    assert all(map(same, restored.feed(rows), feeder.feed(rows)))
+
+
 def test_a_trace_settles_when_its_rows_have_left_the_window() -> None:
     kernel = native.CountWindow(2, 5)
     feeder = Feeder(kernel, False, False)
