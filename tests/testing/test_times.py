@@ -79,8 +79,8 @@ def test_time_zones_of_policies() -> None:
         (float("inf"), "s", TimeStampError, "time-stamp inf is not a time"),
         (START.replace(tzinfo=None), "s", TimeStampError, "has no time zone: make it with"),
         (-0.5, "s", TimeStampError, "time-stamp -1 is"),
-        (date(2024, 5, 1), "s", EventTypeError, "a time-stamp is an integer"),
-        ("12:00", "s", EventTypeError, "a time-stamp is an integer"),
+        (date(2024, 5, 1), "s", EventTypeError, "time-stamps are integers"),
+        ("12:00", "s", EventTypeError, "time-stamps are integers"),
     ],
 )
 def test_what_is_refused(value: Any, unit: str | None, kind: type[Exception], message: str) -> None:
