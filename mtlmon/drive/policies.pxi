@@ -41,8 +41,8 @@ from mtlmon.traces.native cimport NO_NUMBER, RowsByTrace
 
 cdef enum:
     BATCH = 1 << 13
-    # PERF: each policy finds its tables out of the caches in its turn, so turns are longer while few
-    # verdicts come
+    # PERF: each policy finds its tables out of the caches in its turn, so turns are longer while
+    # few verdicts come
     LONGEST_TURN = 4 * BATCH
     FEW_VERDICTS = 4            # of an event
     # the smallest batch, under a memory limit; and what an event's verdict takes in transit
