@@ -402,6 +402,7 @@ class LatePartition:
                 self._computer,
                 self._spacing,
                 span=self._lateness // spans if self.relations else -1,
+                lateness=-1 if self.relations else self._lateness,
                 has_own_times=self._clock == "key",
             )
         return self._rounds

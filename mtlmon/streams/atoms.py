@@ -257,6 +257,14 @@ class StreamAtoms:
         """Make programs for rows with these columns."""
         self._compile(schema)
 
+    def renew(self, partition: int) -> None:
+        """Let the program of a partition be one that has computed nothing yet."""
+        assert self._schema is not None
+        values = () if partition else self._values
+        self._programs[partition] = self._program(
+            partition, self._wanted[partition], values, self._shown[partition], self._schema
+        )
+
     def names_of(self, partition: int) -> tuple[str, ...]:
         """Return the names of the atoms that are computed at the rows of a partition."""
         return self._wanted[partition].get(ROWS, ())

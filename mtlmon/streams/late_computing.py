@@ -95,6 +95,10 @@ class Computer:
         assert program is not None
         return program
 
+    def renew(self) -> None:
+        """Let there be a program that has computed nothing yet."""
+        self._streams.renew(self._partition)
+
     def has_ticks_between(self, first: int, last: int) -> bool:
         """Whether there may be ticks from one time on and below another."""
         return self.program.has_ticks_between(first, last)

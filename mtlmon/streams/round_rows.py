@@ -6,6 +6,10 @@ a row that has come late or has gone, of all traces at once.
 
 Programs with ticks, rows that wait and instances have no states by trace. `WholeStates` has states
 of the whole program for these.
+
+As long as no row comes late, there is nothing to compute again. So where rows do not see far back,
+they are computed in the order of time first, without states between them, and kept with those that
+they see. The first late row lets them be computed once more, by trace.
 """
 
 from __future__ import annotations
@@ -49,9 +53,14 @@ class _PlacedRows:
         self.count = 0
 
     @property
+    def first_place(self) -> int:
+        """The place of the first row; that of the next one if there is none."""
+        return self._firsts[0] if self._firsts else self.count
+
+    @property
     def held_count(self) -> int:
         """The number of rows that are here."""
-        return self.count - self._firsts[0] if self._firsts else 0
+        return self.count - self.first_place
 
     def add(self, rows: Rows) -> int:
         """Add rows, at least one; return the place of the first."""
@@ -128,6 +137,19 @@ class _PlacedRows:
         if rows is not None:
             self.add(rows)
 
+    def place_from(self, time_stamp: int) -> int:
+        """Return the place of the first row from a time on, where all are in the order of time."""
+        for first, part in zip(self._firsts, self._parts, strict=True):
+            if len(part.time_stamps) and part.time_stamps[-1] >= time_stamp:
+                return first + int(np.searchsorted(part.time_stamps, time_stamp))
+        return self.count
+
+    @property
+    def first_time(self) -> int | None:
+        """The time of the first row, where all are in the order of time; None if there is none."""
+        times = (part.time_stamps for part in self._parts)
+        return next((int(one[0]) for one in times if len(one)), None)
+
     def forget_below(self, place: int) -> None:
         """Forget the rows below a place, but for some that share a part with more others."""
         behind = int(np.searchsorted(self._firsts, place, "right")) - 1
@@ -178,6 +200,7 @@ class RoundRows:
         spacing: how many rows a chunk has at least; 0 for as many as are best.
         span: how far behind the start of a chunk its rows may be, as for `native.RoundHistory`;
             -1 for any time.
+        lateness: how late rows may be; -1 if atoms change for other reasons, too.
         has_own_times: whether each trace has a time of its own.
     """
 
@@ -187,6 +210,7 @@ class RoundRows:
         spacing: int = 0,
         *,
         span: int = -1,
+        lateness: int = -1,
         has_own_times: bool = False,
     ) -> None:
         self._computer = computer
@@ -198,20 +222,36 @@ class RoundRows:
         self._span = span
         # the traces of the history
         self._groups: dict[int, None] = {}
+        # how far back rows see, while no row has come late, and the last time; else None
+        self._calm_reach: int | None = None
+        self._last = 0
+        self._history: native.RoundHistory
         if not self._program.can_be_by_trace:
             self._spacing = spacing or WHOLE_SPACING
             self._whole = WholeStates(
                 computer, self._at, self._keep_atoms, are_alone=self._are_alone
             )
+            self._history = self._new_history()
         else:
             self._spacing = spacing or _SPACING
-            self._program.be_by_trace()
-        self._history = self._new_history()
+            reach = self._program.reach
+            # else far more rows would be kept than can change
+            if reach is not None and reach <= lateness and not has_own_times:
+                self._calm_reach = reach
+            else:
+                self._be_by_trace()
         # the place of the first new row, and the places of others whose atoms have changed
         self._first_new = 0
         self._changed: list[NDArray[np.int64]] = []
         self._before: list[NDArray[np.bool_]] = []
         self.former: list[NDArray[np.bool_]] = []
+
+    def _be_by_trace(self) -> None:
+        """Let each trace have states; the program has computed nothing yet."""
+        self._calm_reach = None
+        self._program = self._computer.program
+        self._program.be_by_trace()
+        self._history = self._new_history()
 
     def _new_history(self) -> native.RoundHistory:
         if self._whole is not None:
@@ -238,13 +278,22 @@ class RoundRows:
         Raises:
             EventError: integers overflow in a row. These rows must not be used after that.
         """
-        if self._whole is None and self._computer.program is not self._program:
+        count = len(new.time_stamps)
+        if self._calm_reach is not None:
+            is_late = count > 0 and int(new.time_stamps[0]) < self._last
+            if is_late or len(removed.time_stamps):
+                self._end_calm()
+        elif self._whole is None and self._computer.program is not self._program:
             self._resume_with_new_program()
         again = [] if touching is None else self._touched(touching)
-        count = len(new.time_stamps)
         self._first_new = self._rows.add(new) if count else self._rows.count
         self._changed, self._before = [], []
-        self._push(new.names, [(removed, -1), *((names, 0) for names in again)])
+        if self._calm_reach is None:
+            self._push(new.names, [(removed, -1), *((names, 0) for names in again)])
+        elif count:
+            self._last = int(new.time_stamps[-1])
+            held, _ = self._computer.compute(new, np.ascontiguousarray(new.traces))
+            self._rows.set_held(np.arange(self._first_new, self._rows.count), held)
         if self._whole is not None:
             self._whole.compare()
         held = self._rows.held_from(self._first_new).copy() if count else new.held.copy()
@@ -342,6 +391,19 @@ class RoundRows:
             self._before.append(rows.held[is_changed])
         self._rows.set_held(places, held)
 
+    def _end_calm(self) -> None:
+        """Let each trace have states from now on, by computing the rows that are here again.
+
+        At the first ones, atoms may be others than before, as rows that they have seen are gone;
+        they are below what can change.
+        """
+        self._computer.renew()
+        self._be_by_trace()
+        self._first_new = 0
+        self._rows.keep(np.arange(self._rows.first_place, self._rows.count))
+        if self._rows.count:
+            self._push(self._rows.at(np.arange(self._rows.count)).names, [])
+
     def _resume_with_new_program(self) -> None:
         """Let the present program have the states, as columns have other types than before."""
         parts = self.parts()
@@ -414,6 +476,10 @@ class RoundRows:
             count: how many traces to look at, about: those with new rows are looked at.
             reach_back: how far below it rows may still be computed; None if that does not matter.
         """
+        if self._calm_reach is not None:
+            if self._rows.held_count:
+                self._rows.forget_below(self._rows.place_from(bound - self._calm_reach))
+            return
         self._history.forget(bound, count)
         if self._whole is not None:
             self._whole.tick_changes.forget(bound)
@@ -451,6 +517,8 @@ class RoundRows:
     @property
     def first_start(self) -> int | None:
         """The time below which no row or tick is computed again; None if none is at all."""
+        if self._calm_reach is not None:
+            return self._rows.first_time
         if self._whole is None:
             return self._history.first_start
         starts = (self._first_start(group) for group in self._groups)
@@ -476,6 +544,8 @@ class RoundRows:
     def parts(self) -> tuple[dict[str, Any], list[bytes], Rows | None]:
         """Return what `restore` needs: facts, the states before all rows, and these, if any."""
         facts: dict[str, Any] = {}
+        if self._calm_reach is not None:
+            self._end_calm()
         if self._whole is None:
             states = [self._history.at_starts(self._program.snapshot)]
         else:
@@ -495,9 +565,8 @@ class RoundRows:
         """
         if self._whole is None:
             (snapshot,) = states
-            self._program.be_by_trace()
+            self._be_by_trace()
             self._program.restore(snapshot)
-            self._history = self._new_history()
         else:
             self._whole.tick_changes.restore(facts["hidden"])
             for (number, start, _), state in zip(facts["groups"], states, strict=True):
@@ -520,7 +589,8 @@ class RoundRows:
     def byte_count(self) -> int:
         """The number of bytes that all rows and states take, about."""
         of_states = 0 if self._whole is None else self._whole.byte_count
-        of_states += self._history.held_bytes + self._computer.program.held_bytes
+        of_states += self._computer.program.held_bytes
+        of_states += 0 if self._calm_reach is not None else self._history.held_bytes
         return of_states + self._rows.byte_count
 
     @property

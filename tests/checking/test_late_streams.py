@@ -79,6 +79,24 @@ def test_texts_are_forgotten_once_no_state_has_them(
         compare_with_order(file, rows, source, ENDS[seed % len(ENDS)], clock)
 
 
+WINDOWS = (
+    "atom a = count[0,3](ask) > 1\n"
+    'atom b = sum[0,7](amount) > 20 or max[2,5](host) = "x"\n'
+    "atom c = distinct[0,6](host) = 2\n"
+)
+
+
+def test_rows_that_come_late_after_many_in_order() -> None:
+    """With the first late row, rows that earlier ones have seen are forgotten."""
+    for seed in thinned(range(24)):
+        source = random.Random(seed)
+        file = program(source, atoms=WINDOWS)
+        rows = sorted(late_rows(seed, 80), key=lambda row: row.ts)
+        first = source.randrange(20, 70)
+        late = sorted(rows[first:], key=lambda row: row.ts + source.choice([0, 0, 0, 0, 3, 9]))
+        compare_with_order(file, [*rows[:first], *late], source, ENDS[seed % len(ENDS)])
+
+
 def test_memory_does_not_grow_with_the_log() -> None:
     """Rows and states are kept as long as they can change, also of a key that is seldom seen."""
     file = parse_policies("key user\npolicy few: count[0,20]() < 5\npolicy low: max[0,20](n) < 9\n")
