@@ -88,9 +88,17 @@ class _Held(NamedTuple):
     steps: NDArray[np.intp]
 
     def taken(self, places: NDArray[np.intp]) -> _Held:
-        """Return those at some places of the order."""
+        """Return those at some places of the order; the rows stay in theirs.
+
+        PERF: mostly all but the last rows are taken, or these. To sort rows by time again took a
+        tenth of the time of look-ups without late rows.
+        """
         own = self.order[places]
-        return _Held(self.rows.taken(own), self.flags[own], np.arange(len(own)), self.steps[places])
+        kept = np.sort(own)
+        first, last = (int(kept[0]), int(kept[-1]) + 1) if len(kept) else (0, 0)
+        is_part = last - first == len(kept)
+        rows = self.rows.between(first, last) if is_part else self.rows.taken(kept)
+        return _Held(rows, self.flags[kept], np.searchsorted(kept, own), self.steps[places])
 
 
 class LatePartition:
