@@ -500,6 +500,7 @@ CASES: dict[str, Case] = {
                 *(
                     "columns_of",
                     "descriptor",
+                    "earliest_waiting",
                     "resume_at",
                     "keep_traces",
                     "next_change",

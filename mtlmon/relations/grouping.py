@@ -79,8 +79,10 @@ def grouped(
         )
     groups = np.frombuffer(found.groups, np.uint32)
     columns = take_numbered(key_columns, numbers, limit, groups)
-    # the last record can change, and have the value of the one before
-    is_coalesced = not any(one.order and one.own is None for one in aggregations)
+    # the last record can change, and have the value of the one before; any and all are of counts
+    is_coalesced = not any(
+        one.word in {"any", "all"} or (one.order and one.own is None) for one in aggregations
+    )
     return coalesced(
         Records(
             schema,

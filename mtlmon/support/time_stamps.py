@@ -19,6 +19,7 @@ def checked_time_stamp(value: object) -> int:
         EventTypeError: it is no integer.
         TimeStampError: it is negative, or does not fit 64 bits.
     """
+    __tracebackhide__ = True
     # PERF: a protocol takes microseconds to look for, longer than a step of a monitor
     if type(value) is int and 0 <= value <= LARGEST_TIME_STAMP:
         return value

@@ -40,6 +40,18 @@ def test_relations(node: a.Node, tables: Any) -> None:
     assert programs.evaluated(node, tables) == programs.expected(node, tables)
 
 
+@pytest.mark.parametrize("word", ["any", "all"])
+@pytest.mark.parametrize("text", ["k = 1", "k = 0"])
+def test_a_condition_of_a_group_has_no_count(word: str, text: str) -> None:
+    """Rationale: two records, then one: the value is the same, so it is one record."""
+    row = (0, 0.0, "a")
+    tables = {"one": [(0, 1, row), (0, 1, row), (1, 2, row)], "other": []}
+    found = a.Aggregation("v", word, predicate(text))
+    node = a.Group(ONE, (), (found,))
+    assert programs.evaluated(node, tables) == [(0, 2, (text == "k = 0",))]
+    assert programs.expected(node, tables) == [(0, 2, (text == "k = 0",))]
+
+
 @given(
     st.sampled_from([a.Union, a.UnionMax, a.Minus, a.MinusAll, a.Intersect]),
     st.lists(st.tuples(st.booleans(), st.integers(0, 6), st.integers(1, 4)), max_size=12),
