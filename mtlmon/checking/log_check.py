@@ -50,7 +50,9 @@ __all__ = ["LogCheck"]
 
 # The number of events, times policies, to process before verdicts are taken out.
 _SLICE_EVENTS = 1 << 16
-_LEAST_EVENTS = 1 << 15
+_LEAST_EVENTS = 1 << 13
+# The same where no verdicts but violations are wanted, which are mostly few.
+_LEAST_EVENTS_OF_FEW = 1 << 15
 # The approximate size of an event's verdict until it is taken out.
 _VERDICT_BYTES = 100
 
@@ -234,7 +236,9 @@ class LogCheck:
         if self.repeats_ticks:
             periods = [tick_period(clock) for clock in self._clocks]
             self._native.run_ticks(periods, wanted)
-        self.slice_events = max(_SLICE_EVENTS // len(self._monitors), _LEAST_EVENTS)
+        has_few = wanted in {"false", "none"} and not rows
+        least = _LEAST_EVENTS_OF_FEW if has_few else _LEAST_EVENTS
+        self.slice_events = max(_SLICE_EVENTS // len(self._monitors), least)
         if self.memory.limit is not None:
             share = self.memory.limit // 8 // len(self._monitors)
             self.slice_events = max(1, min(self.slice_events, share // _VERDICT_BYTES))
