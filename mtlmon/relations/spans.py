@@ -111,9 +111,11 @@ class Spans:
         places = np.searchsorted(self._starts, times, "right") - 1
         for place in np.unique(places).tolist():
             rows = np.flatnonzero(places == place)
+            own = values
             # mostly all are in one span
-            chosen = None if len(rows) == len(times) else pa.array(rows)
-            own = [column if chosen is None else column.take(chosen) for column in values]
+            if len(rows) < len(times):
+                chosen = pa.array(rows)
+                own = [column.take(chosen) for column in values]
             numbers = self._spans[place].by(tuple(keys)).find(times[rows], own)
             found[rows] = np.where(numbers < 0, numbers, numbers + self._firsts[place])
         return found
