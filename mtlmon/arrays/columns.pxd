@@ -53,7 +53,7 @@ cdef class EventColumns:
         self, size_t first, size_t last, uint64_t *marked, uint64_t atoms=*
     ) noexcept nogil
     cdef size_t most_held(self, size_t first, size_t last) noexcept nogil
-    cdef bint count_held(self, size_t first, size_t last, size_t *counts) noexcept nogil
+    cdef bint count_atoms(self, size_t first, size_t last, size_t *counts) noexcept nogil
     cdef uint64_t letter_of(self, size_t index) noexcept nogil
     cdef void read(
         self, size_t first, size_t count, uint64_t *time_stamps, uint64_t *letters, size_t words

@@ -229,19 +229,17 @@ cdef class EventColumns:
             )
         return min(held, last - first)
 
-    cdef bint count_held(self, size_t first, size_t last, size_t *counts) noexcept nogil:
-        """Count at how many of these events each atom holds; False if not all are bitmaps.
+    cdef bint count_atoms(self, size_t first, size_t last, size_t *counts) noexcept nogil:
+        """Add at how many of these events each atom holds; False if not all are bitmaps.
 
-        counts: has room for each atom.
+        counts: has a number for each atom.
         """
         cdef const Column *column
         cdef size_t k
         for k in range(self.column_count):
-            if self.columns[k].kind != BITMAP:
-                return False
-            counts[self.columns[k].atom] = 0
-        for k in range(self.column_count):
             column = &self.columns[k]
+            if column.kind != BITMAP:
+                return False
             counts[column.atom] += count_set(
                 <const uint8_t *> column.data, column.first + first, column.first + last
             )

@@ -132,12 +132,10 @@ cdef class Program:
                 return NO_FIXED_VERDICT
             elif is_new and instruction.operation == OP_SINCE and right == IS_FALSE:
                 value = IS_FALSE
-            elif (
+            elif not (
                 is_new and instruction.operation != OP_SINCE
                 or left == IS_TRUE and right == IS_FALSE
             ):
-                value = IS_OPEN
-            else:
                 return NO_FIXED_VERDICT
             values[number] = value
         value = known_value(values, self.root)

@@ -87,7 +87,7 @@ cdef class Streams(MemoryHolder):
         self, EventColumns events, const uint32_t *numbers, RowsByTrace rows, size_t first,
         size_t count
     ) except -1 nogil
-    cdef uint64_t new_from(
+    cdef uint64_t settled_from(
         self, uint32_t configuration, uint32_t register_count, uint64_t time_stamp
     ) noexcept nogil
     cdef void count_passed(self) noexcept nogil

@@ -445,7 +445,7 @@ cdef class Streams:
         if moving.count == 0:
             return events.most_held(first, last)
         memset(self.held, 0, sizeof(self.held))
-        if not events.count_held(first, last, self.held):
+        if not events.count_atoms(first, last, self.held):
             return last - first
         return rarest_atoms(moving, self.held, &self.moving_atoms)
 
@@ -511,21 +511,20 @@ cdef class Streams:
         cdef uint32_t awake_known = self.awake_known
         cdef uint32_t known = 0
         cdef uint32_t number = 0
-        cdef uint64_t new_from = UINT64_MAX     # when a single stream is as before its first event
+        # the time from which on a single stream is as before its first event
+        cdef uint64_t settled_from = UINT64_MAX
         cdef size_t place
         cdef bint is_inside = False
         self.open_output()
         if self.has_stirring and not self.resting[0].is_broken and self.resting[0].whole == NULL:
             resting = &self.resting[0]
-            new_from = self.new_from(
+            settled_from = self.settled_from(
                 resting.configuration, resting.register_count, resting.time_stamp
             )
         try:
             while output.count < ENOUGH_VERDICTS:
                 place = next_marked(self.marked, self.done, count)
-                if new_from != UINT64_MAX and place < count and (
-                    events.time_stamp_of(first + place) >= new_from
-                ):
+                if place < count and events.time_stamp_of(first + place) >= settled_from:
                     place = next_marked(self.stirring, place, count)
                 self.done = place
                 if place == count:
@@ -552,7 +551,7 @@ cdef class Streams:
                 ):
                     due = 0 if resting.register_count else UINT64_MAX
                     if self.has_stirring:
-                        new_from = self.new_from(
+                        settled_from = self.settled_from(
                             resting.configuration, resting.register_count, time_stamp
                         )
                 else:
@@ -567,11 +566,11 @@ cdef class Streams:
                     is_inside = False
                     self.own(known, number)
                     due = UINT64_MAX
-                    new_from = UINT64_MAX
+                    settled_from = UINT64_MAX
                     if self.worker.pending_count():
                         due = min(self.worker.table.next_change(state), UINT64_MAX - 1)
                     elif self.has_stirring and state.configuration != NO_CONFIGURATION:
-                        new_from = self.new_from(state.configuration, 0, time_stamp)
+                        settled_from = self.settled_from(state.configuration, 0, time_stamp)
                 known = output.count
                 unmark(self.marked, place)
                 self.done = place + 1
@@ -588,7 +587,7 @@ cdef class Streams:
         self.awake_known = awake_known
         return self.done == count
 
-    cdef uint64_t new_from(
+    cdef uint64_t settled_from(
         self, uint32_t configuration, uint32_t register_count, uint64_t time_stamp
     ) noexcept nogil:
         """The time from which on a state is as before its first event; UINT64_MAX if never."""
@@ -845,15 +844,11 @@ cdef class Streams:
 
     cdef bint is_idle(self, uint32_t number, uint64_t clock) noexcept nogil:
         """Whether a stream is as before its first event, if no event comes below `clock`."""
-        cdef Resting *resting = &self.resting[number]
-        cdef const Configuration *configuration
-        if resting.is_broken or resting.whole != NULL or resting.register_count:
+        cdef const Resting *resting = &self.resting[number]
+        if resting.is_broken or resting.whole != NULL:
             return False
-        if resting.configuration == NO_CONFIGURATION:
-            return True
-        configuration = &self.worker.table.configurations[resting.configuration]
-        return (
-            configuration.is_transient and clock - resting.time_stamp >= configuration.settling
+        return clock >= self.settled_from(
+            resting.configuration, resting.register_count, resting.time_stamp
         )
 
     cdef bint is_settled(self, uint32_t number, uint64_t clock) except -1:
@@ -868,7 +863,7 @@ cdef class Streams:
         cdef bint is_known = False
         if resting.is_broken or self.earliest_pending(number, &earliest):
             return False
-        if resting.whole == NULL and clock >= resting.time_stamp and self.is_idle(number, clock):
+        if self.is_idle(number, clock):
             return True
         self.load(resting)
         try:
