@@ -17,7 +17,8 @@ import pyarrow as pa
 from pytest import MonkeyPatch
 
 from mtlmon.policy import PolicyFile, parse_policies
-from mtlmon.tables import TableEvents, open_tables
+from mtlmon.tables import TableEvents
+from tests.checking.logs import opened
 from tests.checking.test_history_check import (
     NAMES,
     Clock,
@@ -181,16 +182,8 @@ def corrected(
         return check
 
     check = new()
-    source = open_tables(
-        batches,
-        check.atoms,
-        policies=file,
-        partitions=check.partitions.columns,
-        atoms_of_partitions=check.atoms_of_partitions,
-        in_any_order=True,
-        operation=operation,
-        id=id,
-        event=event,
+    source = opened(
+        check, file, batches, in_any_order=True, operation=operation, id=id, event=event
     )
     check.streams, check.inputs = source.streams, lambda batch: batch.inputs
     check.relations = source.relations
@@ -376,14 +369,7 @@ def ordered(
 ) -> Ordered:
     """What a check says of rows that are sorted by time."""
     check = LogCheck(file.policies, mode, key=file.key or (), threads=1)
-    source = open_tables(
-        rows,
-        check.atoms,
-        policies=file,
-        partitions=check.partitions.columns,
-        atoms_of_partitions=check.atoms_of_partitions,
-        sort=True,
-    )
+    source = opened(check, file, rows, sort=True)
     keys = TraceKeys(check.partitions, tuple(source.key_tables))
     output = TextOutput([policy.name for policy in file.policies], keys)
     steps = check.run(source, end) if ends else (s for b in source for s in check.feed(b, source))

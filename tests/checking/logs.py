@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from mtlmon import Monitor, Resolution, parse
 from mtlmon.policy import Policy
+from mtlmon.tables import open_tables
 from tests.doors import (
     EventColumns,
     KeyTable,
@@ -28,9 +29,25 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from mtlmon import Formula
-    from tests.doors import ChosenPoints, Clock, EventBatch
+    from mtlmon.policy import PolicyFile
+    from mtlmon.tables import TableEvents
+    from tests.doors import ChosenPoints, Clock, EventBatch, HistoryCheck
 
 Event = tuple[int, str, frozenset[str]]
+
+
+def opened(
+    check: LogCheck | HistoryCheck, file: PolicyFile, log: Any, **options: Any
+) -> TableEvents:
+    """Open the tables that a check of a policy file reads."""
+    return open_tables(
+        log,
+        check.atoms,
+        policies=file,
+        partitions=check.partitions.columns,
+        atoms_of_partitions=check.atoms_of_partitions,
+        **options,
+    )
 
 
 @st.composite

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mtlmon.policy import PolicyFile, parse_policies
-from mtlmon.tables import open_tables
+from tests.checking.logs import opened
 from tests.doors import LogCheck, Messages, TraceKeys, VerdictTable, shown_names
 
 
@@ -38,15 +38,7 @@ def relayed(
         return check
 
     check = make()
-    source = open_tables(
-        paths,
-        check.atoms,
-        policies=file,
-        event=event,
-        partitions=check.partitions.columns,
-        atoms_of_partitions=check.atoms_of_partitions,
-        shown=shown,
-    )
+    source = opened(check, file, paths, event=event, shown=shown)
     source.only_due_ticks(check.repeats_ticks)
     if rows:
         source.track_rows()

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mtlmon.policy import parse_policies
-from mtlmon.tables import open_tables
+from tests.checking.logs import opened
 from tests.doors import LogCheck
 from tests.doors import streams_atoms as stream_atoms
 from tests.traces import EndTime
@@ -113,13 +113,7 @@ def outcome_of(
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stream_atoms, "MOST_TICKS", cuts.ticks)
-        with open_tables(
-            reader,
-            check.atoms,
-            policies=file,
-            partitions=check.partitions.columns,
-            atoms_of_partitions=check.atoms_of_partitions,
-        ) as source:
+        with opened(check, file, reader) as source:
             for batch in source:
                 for _ in check.feed(batch, source):
                     take()

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mtlmon.policy import parse_policies
-from mtlmon.tables import open_tables
+from tests.checking.logs import opened
 from tests.checking.test_first_at_ticks import (
     CELLS,
     SCHEMA,
@@ -89,13 +89,7 @@ def steps_of(
         events = [one.events for one in check.counts]
         return found, list(zip(events, true, false, strict=True))
 
-    with open_tables(
-        pa.RecordBatchReader.from_batches(SCHEMA, batches),
-        check.atoms,
-        policies=file,
-        partitions=check.partitions.columns,
-        atoms_of_partitions=check.atoms_of_partitions,
-    ) as source:
+    with opened(check, file, pa.RecordBatchReader.from_batches(SCHEMA, batches)) as source:
         for batch in source:
             for _ in check.feed(batch, source):
                 pass

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from mtlmon import History
 from mtlmon.policy import parse_policies
-from mtlmon.tables import open_tables
+from tests.checking.logs import opened
 from tests.doors import (
     Bounds,
     FileBounds,
@@ -141,12 +141,10 @@ def test_rows_for_streams_take_about_as_much(kind: str, monkeypatch: pytest.Monk
     check = HistoryCheck(
         file.policies, "local", lambda: Bounds(lateness, 0), memory=MemoryLimit(), key=("k",)
     )
-    log = open_tables(
+    log = opened(
+        check,
+        file,
         [table.slice(start, 3000) for start in range(0, count, 3000)],
-        check.atoms,
-        policies=file,
-        partitions=check.partitions.columns,
-        atoms_of_partitions=check.atoms_of_partitions,
         in_any_order=True,
     )
     check.streams, check.inputs = log.streams, lambda batch: batch.inputs

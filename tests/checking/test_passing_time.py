@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mtlmon.policy import parse_policies
-from mtlmon.tables import open_tables
+from tests.checking.logs import opened
 from tests.checking.test_policy_monitors import taken
 from tests.doors import LogCheck
 
@@ -109,12 +109,10 @@ def found(
             passed(time_stamp)
             yield from table.slice(place, 1).to_batches()
 
-    with open_tables(
+    with opened(
+        check,
+        file,
         pa.RecordBatchReader.from_batches(table.schema, one_by_one()) if before else table,
-        check.atoms,
-        policies=file,
-        partitions=check.partitions.columns,
-        atoms_of_partitions=check.atoms_of_partitions,
     ) as source:
         if check.repeats_ticks:
             source.only_due_ticks()

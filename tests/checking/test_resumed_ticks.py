@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mtlmon.policy import parse_policies
-from mtlmon.tables import open_tables
+from tests.checking.logs import opened
 from tests.checking.test_policy_monitors import taken
 from tests.doors import LogCheck
 from tests.doors import streams_atoms as stream_atoms
@@ -62,14 +62,7 @@ def checked(
         is_cut = False
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(stream_atoms, "MOST_TICKS", most_ticks)
-            with open_tables(
-                reader,
-                check.atoms,
-                policies=file,
-                partitions=check.partitions.columns,
-                atoms_of_partitions=check.atoms_of_partitions,
-                on_error="skip",
-            ) as source:
+            with opened(check, file, reader, on_error="skip") as source:
                 if check.repeats_ticks and only_due:
                     source.only_due_ticks()
                 if snapshot is not None:
